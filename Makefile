@@ -1,0 +1,53 @@
+# `make` alone lists the targets. Everything runs in a local .venv, made on first use from pyproject.toml and constraints.txt.
+PY ?= python3
+VENV = .venv
+BIN = $(VENV)/bin
+EXTRAS = dev
+PIPFLAGS ?= -qq
+PYTEST_ARGS ?=
+
+STAMP = $(VENV)/.installed
+# Tests run in two processes: one thread each, or they fight over the cores.
+ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint lint-quick format bench evidence clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv and install the package (the other targets do it when needed)
+
+$(STAMP): pyproject.toml constraints.txt Makefile
+	@test -x $(BIN)/python || $(PY) -m venv $(VENV)
+	@echo "installing oneword[$(EXTRAS)] into $(VENV) (a few minutes the first time; PIPFLAGS=-v shows more)"
+	@$(BIN)/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+run: $(STAMP) ## the main job: the sensitivity of every word of a Gaussian text
+	$(BIN)/oneword measure --gaussian 50,384
+
+test: lint-quick ## the quick checks of lint, then all tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint-quick: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+lint: lint-quick ## ruff, mypy --strict, import-linter
+	$(BIN)/mypy
+
+format: $(STAMP) ## mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## speed: ratios measured in one run
+	$(BIN)/python -m benchmarks
+
+evidence: $(STAMP) ## the long measurements, written to docs/measurements.json
+	$(BIN)/python -m benchmarks.evidence
+
+clean: ## remove caches and builds (.venv stays)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,91 @@
+"""oneword: how much can one word change?
+
+    import oneword as ow
+    text = ow.gaussian(50, 384)
+    phi = ow.AttentionFeatures.draw(text.d, seed=0)
+    ow.sensitivity(phi, text)
+
+Names are imported when they are first used: `import oneword` alone does not load torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from oneword._version import __version__
+
+if TYPE_CHECKING:
+    from oneword.bounds.certificate import Certify
+    from oneword.errors import OnewordError
+    from oneword.maps.activations import Activation
+    from oneword.maps.attention import AttentionFeatures
+    from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
+    from oneword.maps.random import DeepRandomFeatures, RandomFeatures
+    from oneword.maps.scores import ReLU, Softmax
+    from oneword.perturb import Ball, Sphere
+    from oneword.result import Sensitivity
+    from oneword.search.ascent import Ascent
+    from oneword.search.status import Status
+    from oneword.sensitivity import sensitivity
+    from oneword.text.context import Context
+    from oneword.text.synthetic import clustered, gaussian
+
+_HOME = {
+    "Activation": "maps.activations",
+    "Ascent": "search.ascent",
+    "AttentionFeatures": "maps.attention",
+    "Ball": "perturb",
+    "Certify": "bounds.certificate",
+    "Context": "text.context",
+    "DeepRandomFeatures": "maps.random",
+    "FeatureMap": "maps.base",
+    "ModuleFeatures": "maps.base",
+    "OnewordError": "errors",
+    "Probe": "maps.base",
+    "RandomFeatures": "maps.random",
+    "ReLU": "maps.scores",
+    "Sensitivity": "result",
+    "Softmax": "maps.scores",
+    "Sphere": "perturb",
+    "Status": "search.status",
+    "clustered": "text.synthetic",
+    "gaussian": "text.synthetic",
+    "sensitivity": "sensitivity",
+}
+
+__all__ = [
+    "Activation",
+    "Ascent",
+    "AttentionFeatures",
+    "Ball",
+    "Certify",
+    "Context",
+    "DeepRandomFeatures",
+    "FeatureMap",
+    "ModuleFeatures",
+    "OnewordError",
+    "Probe",
+    "RandomFeatures",
+    "ReLU",
+    "Sensitivity",
+    "Softmax",
+    "Sphere",
+    "Status",
+    "__version__",
+    "clustered",
+    "gaussian",
+    "sensitivity",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'oneword' has no attribute {name!r}")
+    value = getattr(import_module(f"oneword.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

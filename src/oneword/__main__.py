@@ -1,0 +1,5 @@
+"""`python -m oneword`."""
+
+from oneword.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Certificates: upper bounds on S that hold for every allowed change, not only for those a search tried."""

@@ -1,0 +1,164 @@
+"""The one entry to certificates: pick the bound that fits the Probe, keep the smallest, or say why there is none."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from oneword.bounds.attention import hull_bound, segment_bound
+from oneword.bounds.branch import branch_and_bound
+from oneword.bounds.kernels import ROUNDING
+from oneword.bounds.layers import position_bounds
+from oneword.errors import RangeError
+from oneword.maps.attention import AttentionFeatures, AttentionProbe
+from oneword.maps.base import Probe
+from oneword.maps.random import LayeredProbe
+from oneword.maps.scores import Softmax
+from oneword.perturb import Constraint
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Certify:
+    """How hard to work on the upper bound: until upper/value ≤ target, or `seconds` have passed.
+
+    Closed forms are always computed in full; the budget is for refining them by branch and bound.
+    """
+
+    target: float = 1.2
+    seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.target >= 1 or not self.seconds >= 0:
+            raise RangeError(
+                f"expected Certify(target ≥ 1, seconds ≥ 0), got target = {self.target}, seconds = {self.seconds}"
+            )
+
+    @classmethod
+    def plain(cls) -> Certify:
+        """The closed-form bound alone, at once."""
+        return cls(target=1.0, seconds=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Upper bounds on ‖φ(X^i(Δ)) − φ(X)‖, one a set of rows; `how` names the bound, or says why there is none."""
+
+    upper: Float[Tensor, " p"] | None
+    how: str
+    seconds: float
+
+
+def certificate(
+    probe: Probe,
+    rows: Int[Tensor, "p m"],
+    within: Constraint,
+    found: Float[Tensor, " p"],
+    effort: Certify,
+    *,
+    chosen: bool,
+    progress: Progress = lambda done: None,
+) -> Certificate:
+    """Certify every set of rows; `found` holds the changes a search attained.
+
+    `chosen`: the sets are examples picked by a search out of all sets of that size, so the bound must cover every set.
+    """
+    started = time.monotonic()
+    upper, how = _dispatch(probe, rows, within, found, effort, chosen, progress)
+    return Certificate(upper, how, time.monotonic() - started)
+
+
+def _dispatch(
+    probe: Probe,
+    rows: Int[Tensor, "p m"],
+    within: Constraint,
+    found: Tensor,
+    effort: Certify,
+    chosen: bool,
+    progress: Progress,
+) -> tuple[Tensor | None, str]:
+    if isinstance(probe, AttentionProbe):
+        return _attention(probe, rows, within, found, effort, progress)
+    if isinstance(probe, LayeredProbe):
+        return _layered(probe, rows, within, chosen, progress)
+    return None, "no certificate: none is known for this map"
+
+
+def _attention(
+    probe: AttentionProbe,
+    rows: Int[Tensor, "p m"],
+    within: Constraint,
+    found: Tensor,
+    effort: Certify,
+    progress: Progress,
+) -> tuple[Tensor | None, str]:
+    if not probe.score.normalised:
+        return None, f"no certificate: none is known for {probe.score.name}, whose outputs the words do not bound"
+    exact = _in_double(probe)
+    reach = _reach(within, probe.X)
+    slack = _slack(exact, float(reach.max()))
+    if rows.shape[1] > 1:
+        bound = math.sqrt(hull_bound(exact, float(reach.max()))) + slack
+        return torch.full((len(rows),), bound, dtype=torch.float64), "convex hull of the changed words"
+    at = rows[:, 0].cpu()
+    upper2 = segment_bound(exact, reach)[at]
+    value2 = found.double().cpu().square()
+    target2 = effort.target**2 * float(value2.max())
+    how = "closed form"
+    if isinstance(probe.score, Softmax) and bool((upper2 > target2).any()) and effort.seconds > 0:
+        before = upper2.numpy()
+        after = branch_and_bound(
+            exact, before, value2.numpy(), at.tolist(), reach[at].numpy(), target2, effort.seconds, progress
+        )
+        upper2, how = torch.from_numpy(np.minimum(before, after)), "branch and bound"
+    return upper2.sqrt() * (1 + 1e-12) + slack, how
+
+
+def _reach(within: Constraint, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """How far each word may move, with what rounding y to the text's own dtype can add to it."""
+    exact = X.detach().double().cpu()
+    reach = within.reach(exact)
+    return reach + 8 * torch.finfo(X.dtype).eps * (exact.norm(dim=1) + reach)
+
+
+def _slack(probe: AttentionProbe, r: float) -> float:
+    """What the rounding of K, of the scores and of O adds to the change of all rows together.
+
+    A share is wrong by no more than its score, and then its row by at most ‖x_i − o_j⁻‖ + ‖Δ‖ times as much.
+    """
+    longest = float(probe.X.norm(dim=1).max())
+    wrong = ROUNDING * (1 + float(probe.K.norm(dim=1).max()) * (longest + r))
+    return math.sqrt(probe.n) * (2 * longest + r) * min(wrong, 1.0)
+
+
+def _in_double(probe: AttentionProbe) -> AttentionProbe:
+    """A certificate is computed in float64 on the CPU, whatever the search used."""
+    if probe.X.dtype == torch.float64 and probe.X.device.type == "cpu":
+        return probe
+    phi = AttentionFeatures(probe.W.double().cpu(), score=probe.score)
+    return phi.at(probe.X.double().cpu())
+
+
+def _layered(
+    probe: LayeredProbe, rows: Int[Tensor, "p m"], within: Constraint, chosen: bool, progress: Progress
+) -> tuple[Tensor | None, str]:
+    if probe.phi.activation.lipschitz is None:
+        name = probe.phi.activation.name
+        return None, f"no certificate: {name} has no known Lipschitz constant; give Activation(lipschitz=…)"
+    joint = rows.shape[1] > 1
+    needed = list(probe.positions) if joint and chosen else sorted(set(rows.flatten().tolist()))
+    bounds = position_bounds(probe, needed, _reach(within, probe.X)[needed].tolist(), joint, progress)
+    by_row = dict(zip(needed, bounds, strict=True))
+    how = "operator norms" if not probe.phi.layers else "product of operator norms (vacuous beyond a few layers)"
+    if joint and chosen:
+        most = sum(sorted(bounds, reverse=True)[: rows.shape[1]])
+        return torch.full((len(rows),), most, dtype=torch.float64), how
+    return torch.tensor([sum(by_row[row] for row in rows_) for rows_ in rows.tolist()], dtype=torch.float64), how

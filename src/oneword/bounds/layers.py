@@ -1,0 +1,74 @@
+"""Certificates for random features: how far z can move, and how much of it σ lets through.
+
+RF with an M-Lipschitz σ: S ≤ M r max_i ‖V_i‖/‖φ(X)‖. ReLU does better: a neuron that is off at X, z_a ≤ 0, lets through
+(δ − |z_a|)₊ ≤ δ(1 − |z_a|/δ_a) of a move δ ≤ δ_a = r‖V_{a,i}‖, so V_i may be weighted by θ_a before its norm is taken.
+DRF multiplies the norms of its layers: valid, and vacuous from a few layers on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from oneword.maps.activations import RELU
+from oneword.maps.random import LayeredProbe
+
+_BAND = 8192  # rows of a block that are taken to float64 at a time
+_DENSE_WIDTH = 2048  # up to this width a k × k layer's norm is computed from its Gram matrix
+
+
+def position_bounds(
+    probe: LayeredProbe, rows: list[int], r: list[float], joint: bool, progress: Callable[[float], None]
+) -> list[float]:
+    """An upper bound on ‖φ(X^i(Δ)) − φ(X)‖ for each row.
+
+    `joint`: the rows may change together, so each one's share must hold whatever the others do (no ReLU weights).
+    """
+    lipschitz = probe.phi.activation.lipschitz
+    assert lipschitz is not None
+    gain = lipschitz ** (1 + len(probe.phi.layers)) * math.prod(layer_norm(V) for V in probe.phi.layers)
+    weighted = probe.phi.activation == RELU and not joint
+    bounds = []
+    for count, (row, radius) in enumerate(zip(rows, r, strict=True)):
+        theta = (probe.z.double(), radius) if weighted else None
+        bounds.append(gain * radius * _block_norm(probe.block(row), theta))
+        progress((count + 1) / len(rows))
+    return bounds
+
+
+def _block_norm(V: Float[Tensor, "k d"], theta: tuple[Float[Tensor, " k"], float] | None) -> float:
+    """‖Θ^{1/2} V_i‖ rounded up, from its Gram matrix in float64, a band of rows at a time."""
+    gram = torch.zeros((V.shape[1], V.shape[1]), dtype=torch.float64, device=V.device)
+    size = 0.0
+    for first in range(0, len(V), _BAND):
+        band = V[first : first + _BAND].double()
+        if theta is not None:
+            z, radius = theta[0][first : first + _BAND], theta[1]
+            reach = radius * band.norm(dim=1).clamp_min(torch.finfo(torch.float64).tiny)
+            passes = torch.where(z > 0, torch.ones_like(z), (1 - z.abs() / reach).clamp_min(0))
+            band = band * passes[:, None]
+        gram += band.mT @ band
+        size += float(band.square().sum())
+    return _root_of_top(gram, size, len(V))
+
+
+def layer_norm(V: Float[Tensor, "k k"]) -> float:
+    """An upper bound on ‖V‖: sharp for moderate widths, the cheap norms beyond."""
+    if max(V.shape) <= _DENSE_WIDTH:
+        W = V.double()
+        return _root_of_top(W.mT @ W, float(W.square().sum()), len(W))
+    size = V.abs()
+    by_rows, by_columns = (float(size.sum(axis, dtype=torch.float64).max()) for axis in (1, 0))
+    # In float64, or a float32 sum of k² squares would stop growing at 2²⁴ times its terms.
+    frobenius = float(torch.linalg.vector_norm(V, dtype=torch.float64))
+    return min(frobenius, math.sqrt(by_rows * by_columns)) * (1 + 1e-9)
+
+
+def _root_of_top(gram: Float[Tensor, "d d"], size: float, terms: int) -> float:
+    """√λ_max, rounded up by the error of the Gram product (terms·ε·‖V‖²_F) and of the eigenvalue solver."""
+    slack = 4 * (terms + len(gram)) * torch.finfo(torch.float64).eps * size
+    return math.sqrt(float(torch.linalg.eigvalsh(gram)[-1]) + slack)

@@ -1,0 +1,94 @@
+"""What is installed, what this machine offers, and what can be had offline."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Any
+
+from packaging.requirements import Requirement
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from oneword._version import __version__
+
+EXTRAS = {
+    "embedded": "the default encoder and 25,000 reviews, offline",
+    "hub": "encoders and data sets from a hub or a local folder",
+    "cluster": "sweeps on many machines",
+    "page": "the HTML report",
+    "app": "the interactive page",
+}
+
+
+def examine() -> dict[str, Any]:
+    """Everything `oneword doctor` reports, ready for JSON."""
+    needed = [Requirement(line) for line in requires("oneword") or []]
+    core = [r.name for r in needed if r.marker is None]
+    by_extra = {extra: [r.name for r in needed if r.marker and f'extra == "{extra}"' in _marker(r)] for extra in EXTRAS}
+    return {
+        "oneword": __version__,
+        "python": platform.python_version(),
+        "machine": {
+            "system": f"{platform.system()} {platform.machine()}",
+            "cores": os.cpu_count(),
+            "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+            "accelerator": _accelerator(),
+        },
+        "packages": {name: _version(name) for name in core},
+        "extras": {
+            extra: {"for": purpose, "packages": {name: _version(name) for name in by_extra[extra]}}
+            for extra, purpose in EXTRAS.items()
+        },
+    }
+
+
+def shown(findings: dict[str, Any]) -> RenderableType:
+    """The findings as a table for the terminal."""
+    machine = findings["machine"]
+    head = Text(
+        f"oneword {findings['oneword']}, Python {findings['python']}, {machine['system']}: {machine['cores']} cores, "
+        f"{machine['memory_gb']} GB, accelerator: {machine['accelerator']}",
+        style="bold",
+    )
+    grid = Table(box=None, pad_edge=False)
+    for name in ("", "packages", "state"):
+        grid.add_column(name)
+    grid.add_row("core", _line(findings["packages"]), _state(findings["packages"], "oneword"))
+    for extra, about in findings["extras"].items():
+        grid.add_row(
+            f"{extra}: {about['for']}", _line(about["packages"]), _state(about["packages"], f"oneword[{extra}]")
+        )
+    return Group(head, grid)
+
+
+def _marker(requirement: Requirement) -> str:
+    return str(requirement.marker).replace("'", '"')
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _accelerator() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return "none (torch is missing)"
+    import torch
+
+    return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "none"
+
+
+def _line(packages: dict[str, str | None]) -> str:
+    return ", ".join(f"{name} {found}" if found else name for name, found in packages.items())
+
+
+def _state(packages: dict[str, str | None], install: str) -> Text:
+    if all(packages.values()):
+        return Text("ready", style="green")
+    return Text(f"missing: pip install '{install}'", style="yellow")

@@ -1,0 +1,1 @@
+"""Feature maps φ and their Probes: φ prepared at one text, so that changing one word costs little."""

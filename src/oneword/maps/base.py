@@ -1,0 +1,188 @@
+"""FeatureMap φ and Probe: the two ideas everything else is built on.
+
+A map is a pure function of a text. `phi.at(X)` prepares it at one text and returns a Probe, which answers questions
+about X with one or a few rows changed. The Probe here does a full forward pass, so that any differentiable map works;
+maps with structure bring Probes of their own (theory: "Incremental evaluation").
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from oneword.errors import DTypeError, NonFiniteError, ShapeError, ZeroNormError
+from oneword.text.context import check_text
+
+
+class Probe(ABC):
+    """φ prepared at one text X.
+
+    Candidates come in batches: `y` of shape (b, d) with `i` of shape (b,) changes one row each; `y` of shape (b, m, d)
+    with `i` of shape (b, m) changes m distinct rows at once. `y` is the new row itself, not the difference.
+    """
+
+    X: Float[Tensor, "n d"]
+    norm: float  # ‖φ(X)‖, the denominator of Eq. 1
+    # Whether the sup may hide where `directions` does not look, so that random starts are worth their cost.
+    many_maxima: bool = True
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def d(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The rows that this Probe can change."""
+        return tuple(range(self.n))
+
+    @abstractmethod
+    def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
+        """‖φ(X with rows i replaced by y) − φ(X)‖², differentiable in y."""
+
+    @abstractmethod
+    def features(self, y: Tensor, i: Tensor) -> Tensor:
+        """φ(X with rows i replaced by y), of shape (b, *feature shape)."""
+
+    def inner(self, y: Tensor, i: Tensor, u: Tensor) -> Float[Tensor, " b"]:
+        """⟨φ(X with rows i replaced by y), u⟩, for u of the shape of φ(X)."""
+        return self.features(y, i).flatten(1) @ u.flatten()
+
+    def value_and_gradient(self, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+        """`change2` and its gradient in y, detached; Probes override it where a closed form is cheaper."""
+        y = y.detach().requires_grad_(True)
+        with torch.enable_grad():
+            value = self.change2(y, i)
+            (gradient,) = torch.autograd.grad(value.sum(), y)
+        return value.detach(), gradient
+
+    def near(self, rows: tuple[int, ...]) -> Probe:
+        """A Probe for changes of these rows only, free to hold what they need."""
+        return self
+
+    def rows_at_once(self, memory: int) -> int:
+        """How many rows `near` may be given so that what it holds stays within `memory` bytes."""
+        return self.n
+
+    @abstractmethod
+    def bytes_per_candidate(self, m: int) -> int:
+        """Memory that one candidate with m changed rows needs in `value_and_gradient`, roughly."""
+
+    def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"] | None:
+        """Directions of Δ worth starting a search from, for each set of rows; None if the map knows none."""
+        return None
+
+    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"] | None:
+        """The single best guess among them, for a quick search."""
+        return None
+
+
+class FeatureMap(nn.Module, ABC):
+    """φ: texts of shape (…, n, d) to features of shape (…, *feature shape). Holds weights, never anything of a text."""
+
+    @abstractmethod
+    def forward(self, X: Float[Tensor, "*batch n d"]) -> Tensor:
+        """φ(X), by the definition."""
+
+    def at(self, X: Float[Tensor, "n d"]) -> Probe:
+        """φ prepared at the text X."""
+        return ForwardProbe(self, X)
+
+    @abstractmethod
+    def describe(self) -> Mapping[str, Any]:
+        """What a result must say about the map to be reproduced."""
+
+
+@final
+class ModuleFeatures(FeatureMap):
+    """Any callable X ↦ φ(X) as a FeatureMap. `batched` says whether it also takes a batch (b, n, d) at once."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor], *, batched: bool = False) -> None:
+        super().__init__()
+        self.function = function
+        self.batched = batched
+
+    def forward(self, X: Float[Tensor, "*batch n d"]) -> Tensor:
+        if self.batched or X.ndim == 2:
+            return self.function(X)
+        return torch.stack([self.function(x) for x in X])
+
+    def describe(self) -> Mapping[str, Any]:
+        name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        return {"map": "ModuleFeatures", "function": name}
+
+
+@final
+class ForwardProbe(Probe):
+    """A full forward pass for every candidate: slow, and true for every map."""
+
+    def __init__(self, phi: FeatureMap, X: Float[Tensor, "n d"]) -> None:
+        self.phi = phi
+        self.X = check_text(X)
+        with torch.no_grad():
+            self.clean = phi(X)
+        self.norm = feature_norm(self.clean)
+
+    def features(self, y: Tensor, i: Tensor) -> Tensor:
+        return self.phi(replace_rows(self.X, y, i))
+
+    def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
+        return (self.features(y, i) - self.clean).flatten(1).square().sum(1)
+
+    def bytes_per_candidate(self, m: int) -> int:
+        # The changed text, the features, and as much again for the backward pass.
+        return 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size()
+
+
+def replace_rows(X: Float[Tensor, "n d"], y: Tensor, i: Tensor) -> Float[Tensor, "b n d"]:
+    """One changed copy of X a candidate."""
+    check_candidates(X, y, i)
+    b = torch.arange(len(i), device=X.device)
+    changed = X.expand(len(i), *X.shape).clone()
+    return changed.index_put((b, i) if i.ndim == 1 else (b[:, None], i), y)
+
+
+def check_candidates(X: Float[Tensor, "n d"], y: Tensor, i: Tensor) -> None:
+    """Refuse candidates that do not fit the text."""
+    if y.shape != (*i.shape, X.shape[1]) or i.ndim not in (1, 2):
+        raise ShapeError(
+            f"expected y of shape (b, d) with i of shape (b,), or (b, m, d) with (b, m), and d = {X.shape[1]}, "
+            f"got y {tuple(y.shape)} and i {tuple(i.shape)}"
+        )
+    if y.dtype != X.dtype:
+        raise DTypeError(f"expected y in the text's {X.dtype}, got {y.dtype}: convert it with y.to(X.dtype)")
+
+
+def check_matches(X: Tensor, weights: Tensor, d: int, n: int | None = None) -> None:
+    """Refuse a text whose width, length, dtype or device is not the map's."""
+    check_text(X) if X.ndim == 2 else None
+    if X.ndim < 2 or X.shape[-1] != d or (n is not None and X.shape[-2] != n):
+        raise ShapeError(
+            f"expected a text of shape ({'n' if n is None else n}, {d}), got {tuple(X.shape)}: draw the map for it"
+        )
+    if X.dtype != weights.dtype or X.device != weights.device:
+        raise DTypeError(
+            f"expected a text in the map's {weights.dtype} on {weights.device}, got {X.dtype} on {X.device}: "
+            f"convert it with X.to({weights.dtype}) or draw the map with dtype={X.dtype}"
+        )
+
+
+def feature_norm(features: Tensor) -> float:
+    """‖φ(X)‖, refused where a relative change would mean nothing."""
+    norm = float(torch.linalg.vector_norm(features))
+    if not math.isfinite(norm):
+        raise NonFiniteError("expected finite features φ(X), got NaN or infinity: check the map's weights and scale")
+    if norm == 0:
+        raise ZeroNormError(
+            "expected features φ(X) of positive norm, got 0: word sensitivity divides by it; change X or the map"
+        )
+    return norm

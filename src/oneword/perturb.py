@@ -1,0 +1,173 @@
+"""What may change: the set of new words y that may stand where x_i stood.
+
+A constraint answers three questions, each for a batch of words x (…, d): which y of the set lies furthest in a given
+direction, which y of the set is nearest to a point, and what a random y looks like.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.stats import beta
+from torch import Tensor
+
+from oneword.errors import RangeError
+
+
+@dataclass(frozen=True)
+class Constraint(ABC):
+    """A set of allowed new words around each x."""
+
+    @abstractmethod
+    def toward(self, x: Float[Tensor, "*b d"], direction: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """The allowed y with the largest y·direction (any allowed y where the direction is 0)."""
+
+    @abstractmethod
+    def project(self, x: Float[Tensor, "*b d"], y: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """The allowed point nearest to y."""
+
+    @abstractmethod
+    def sample(self, x: Float[Tensor, " d"], count: int, rng: np.random.Generator) -> Float[Tensor, "count d"]:
+        """Random allowed words, uniform on the boundary of the set."""
+
+    @abstractmethod
+    def reach(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
+        """The largest ‖y − x‖ that is allowed: the radius a certificate has to cover."""
+
+    @abstractmethod
+    def violation(self, x: Float[Tensor, "*b d"], y: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
+        """How far y lies outside the set, relative to its size; 0 inside."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, float | str | None]:
+        """For provenance."""
+
+
+@final
+@dataclass(frozen=True)
+class Ball(Constraint):
+    """‖y − x‖ ≤ radius, centred on the original word. The default radius is the paper's √d."""
+
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        _positive("radius", self.radius)
+
+    def _r(self, d: int) -> float:
+        return math.sqrt(d) if self.radius is None else self.radius
+
+    def toward(self, x: Tensor, direction: Tensor) -> Tensor:
+        return x + self._r(x.shape[-1]) * unit(direction)
+
+    def project(self, x: Tensor, y: Tensor) -> Tensor:
+        r = self._r(x.shape[-1])
+        length = (y - x).norm(dim=-1, keepdim=True)
+        return torch.where(length > r, x + (y - x) * (r / length.clamp_min(r)), y)
+
+    def sample(self, x: Tensor, count: int, rng: np.random.Generator) -> Tensor:
+        return self.toward(x, _gaussian(count, x, rng))
+
+    def reach(self, x: Tensor) -> Tensor:
+        return torch.full(x.shape[:-1], self._r(x.shape[-1]), dtype=x.dtype, device=x.device)
+
+    def violation(self, x: Tensor, y: Tensor) -> Tensor:
+        r = self._r(x.shape[-1])
+        return ((y - x).norm(dim=-1) / r - 1).clamp_min(0)
+
+    def describe(self) -> dict[str, float | str | None]:
+        return {"set": "Ball", "radius": self.radius}
+
+
+@final
+@dataclass(frozen=True)
+class Sphere(Constraint):
+    """‖y‖ = norm (√d by default), as every real word has it; optionally ‖y − x‖ ≤ largest.
+
+    The original word has to lie on the sphere itself where `largest` is given.
+    """
+
+    norm: float | None = None
+    largest: float | None = None
+
+    def __post_init__(self) -> None:
+        _positive("norm", self.norm)
+        _positive("largest", self.largest)
+
+    def _radius(self, d: int) -> float:
+        return math.sqrt(d) if self.norm is None else self.norm
+
+    def _least_cosine(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b 1"]:
+        """‖y − x‖ ≤ largest, written as y·x̂/‖y‖ ≥ c."""
+        R, length = self._radius(x.shape[-1]), x.norm(dim=-1, keepdim=True)
+        if self.largest is None:
+            return torch.full_like(length, -1.0)
+        if bool((abs(length - R) > self.largest).any()):
+            raise RangeError(
+                f"expected words within {self.largest:g} of the sphere of norm {R:g}, got one of norm "
+                f"{float(length.reshape(-1)[abs(length - R).argmax()]):g}: raise largest= or rescale the rows"
+            )
+        c = (R**2 + length.square() - self.largest**2) / (2 * R * length.clamp_min(torch.finfo(x.dtype).tiny))
+        return c.clamp(-1, 1)
+
+    def toward(self, x: Tensor, direction: Tensor) -> Tensor:
+        R, axis = self._radius(x.shape[-1]), unit(x)
+        least = self._least_cosine(x)
+        y = unit(direction)
+        along = (y * axis).sum(-1, keepdim=True)
+        across = unit(y - along * axis)
+        at_rim = least * axis + (1 - least.square()).clamp_min(0).sqrt() * across
+        # A direction of length 0 says nothing: stay at the word's own place on the sphere.
+        y = torch.where(direction.abs().amax(-1, keepdim=True) > 0, y, axis)
+        return R * unit(torch.where(along < least, at_rim, y))
+
+    def project(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.toward(x, y)  # nearest on a sphere is furthest along
+
+    def sample(self, x: Tensor, count: int, rng: np.random.Generator) -> Tensor:
+        y = self.toward(x, _gaussian(count, x, rng))
+        d = x.shape[-1]
+        if self.largest is None or d < 2:
+            return y
+        # Uniform on the cap: (1 + cosine)/2 of a uniform direction is Beta((d−1)/2, (d−1)/2), cut at the rim.
+        law = beta((d - 1) / 2, (d - 1) / 2)
+        rim = law.sf((1 + float(self._least_cosine(x))) / 2)
+        cosine = torch.from_numpy(2 * law.isf(rng.random(count) * rim) - 1).to(x)[:, None]
+        cosine = cosine.clamp(float(self._least_cosine(x)), 1)
+        axis = unit(x)
+        across = unit(y - (y @ axis)[:, None] * axis)
+        return self._radius(d) * unit(cosine * axis + (1 - cosine.square()).clamp_min(0).sqrt() * across)
+
+    def reach(self, x: Tensor) -> Tensor:
+        far = x.norm(dim=-1) + self._radius(x.shape[-1])
+        return far if self.largest is None else far.clamp_max(self.largest)
+
+    def violation(self, x: Tensor, y: Tensor) -> Tensor:
+        R = self._radius(x.shape[-1])
+        off = (y.norm(dim=-1) / R - 1).abs()
+        if self.largest is None:
+            return off
+        return torch.maximum(off, (y - x).norm(dim=-1) / self.largest - 1).clamp_min(0)
+
+    def describe(self) -> dict[str, float | str | None]:
+        return {"set": "Sphere", "norm": self.norm, "largest": self.largest}
+
+
+def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    """v/‖v‖, and 0 for 0. Rescaled by the largest entry first: the norm of a tiny gradient would underflow."""
+    v = v / v.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
+    return v / v.norm(dim=-1, keepdim=True).clamp_min(0.5)
+
+
+def _gaussian(count: int, x: Float[Tensor, " d"], rng: np.random.Generator) -> Float[Tensor, "count d"]:
+    return torch.from_numpy(rng.standard_normal((count, x.shape[-1]))).to(x)
+
+
+def _positive(name: str, value: float | None) -> None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise RangeError(f"expected {name} > 0 and finite, got {value}")

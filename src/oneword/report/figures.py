@@ -1,0 +1,68 @@
+"""Figures, in matplotlib: drawn for print, readable without colour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette: distinct for every kind of colour vision.
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#7f7f7f"
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "figure.dpi": 150,
+}
+NAMED_WORDS = 60  # above this many, the axis counts positions instead of naming words
+
+
+def per_word(table: pd.DataFrame, title: str = "") -> Figure:
+    """Sensitivity of every word: the attained value, the certificate above it, random changes below."""
+    table = table.sort_values("position")
+    x = np.arange(len(table))
+    named = len(table) <= NAMED_WORDS
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(min(10, max(3.6, 0.13 * len(table) + 2)), 3.0), layout="constrained")
+        axes = figure.subplots()
+        axes.bar(x, table["value"], color=BLUE, width=0.8, label="attained (S ≥)")
+        if table["upper"].notna().any():
+            axes.plot(
+                x,
+                table["upper"],
+                color=ORANGE,
+                linestyle="",
+                marker="_",
+                markersize=7,
+                label="certified (S ≤)",
+            )
+        if table["baseline"].notna().any():
+            axes.plot(
+                x,
+                table["baseline"],
+                color=GREY,
+                linestyle="",
+                marker=".",
+                markersize=4,
+                label="random change",
+            )
+        axes.set_ylabel("word sensitivity")
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(-0.7, len(table) - 0.3)
+        if named:
+            axes.set_xticks(x, [_plain(word) for word in table["word"]], rotation=90)
+        else:
+            axes.set_xlabel("position of the changed word")
+        axes.set_title(title, loc="left", fontsize=9)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    return figure
+
+
+def _plain(word: object) -> str:
+    """A word as text: matplotlib would read $…$ as a formula."""
+    return str(word).replace("$", r"\$")

@@ -1,0 +1,188 @@
+"""Sensitivity: what a measurement found, which of its numbers is which kind of bound, and how it was made."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from oneword.errors import FileFormatError
+from oneword.report import figures, table
+from oneword.search.status import Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+FORMAT = "oneword.sensitivity/1"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity:
+    """The word sensitivity of one map at one text.
+
+    | field | paper | meaning |
+    |---|---|---|
+    | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound on the sup (`kind` "searched") or the sup ("exact") |
+    | `upper` | | a certificate: no allowed change exceeds it; None where there is none (`certificate` says why) |
+    | `positions` | i | the words whose change attains `value`; `rows` are their rows of X |
+    | `delta` | Δ | (d,) for one row, (m, d) for several |
+    | `per_word` | | one line a word: word, rows, value, upper, baseline (mean of random changes) |
+    | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time |
+    """
+
+    value: float
+    upper: float | None
+    positions: tuple[int, ...]
+    rows: tuple[int, ...]
+    delta: Float[Tensor, "*m d"]
+    per_word: pd.DataFrame
+    kind: str
+    status: Status
+    certificate: str
+    provenance: Mapping[str, Any]
+
+    @property
+    def position(self) -> int:
+        """The changed word, or the first of several."""
+        return self.positions[0]
+
+    @property
+    def word(self) -> str:
+        """The changed word, or the changed words in the order of the text."""
+        names = self.per_word.set_index("position")["word"]
+        return " ".join(str(names[i]) for i in sorted(self.positions))
+
+    @property
+    def ratio(self) -> float:
+        """upper/value: 1 would mean that both are the sup."""
+        return math.nan if self.upper is None or self.value == 0 else self.upper / self.value
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A copy of `per_word`."""
+        return self.per_word.copy()
+
+    def summary(self) -> dict[str, Any]:
+        """One line of a table of many measurements."""
+        about = dict(self.provenance["map"])
+        return {
+            "map": about.pop("map"),
+            **about,
+            "n": self.provenance["n"],
+            "d": self.provenance["d"],
+            "value": self.value,
+            "upper": self.upper,
+            "positions": self.positions,
+            "word": self.word,
+            "baseline": float(self.per_word["baseline"].mean()),
+            "kind": self.kind,
+            "status": str(self.status),
+            "seconds": self.provenance["seconds"],
+        }
+
+    def plot(self) -> Figure:
+        """The words and their sensitivities: value, certificate and random changes."""
+        return figures.per_word(self.per_word, title=self._headline())
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write `path` (JSON) and, beside it, the arrays (safetensors); each file appears whole or not at all."""
+        path = Path(path)
+        arrays = path.with_suffix(".safetensors")
+        _write(arrays, save({"delta": self.delta.detach().cpu().contiguous()}))
+        _write(path, json.dumps(self.to_dict() | {"arrays": arrays.name}, indent=1, allow_nan=False).encode())
+        return path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the arrays, ready for JSON."""
+        return {
+            "format": FORMAT,
+            "value": self.value,
+            "upper": self.upper,
+            "kind": self.kind,
+            "status": self.status.name,
+            "certificate": self.certificate,
+            "positions": list(self.positions),
+            "word": self.word,
+            "rows": list(self.rows),
+            "per_word": table.to_records(self.per_word),
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Sensitivity:
+        """Read what `save` wrote."""
+        path = Path(path)
+        try:
+            data = json.loads(path.read_text())
+            if data["format"] != FORMAT:
+                raise FileFormatError(f"expected a file of format {FORMAT}, got {data['format']!r} in {path}")
+            delta = load_file(path.with_name(data["arrays"]))["delta"]
+            return cls(
+                value=data["value"],
+                upper=data["upper"],
+                positions=tuple(data["positions"]),
+                rows=tuple(data["rows"]),
+                delta=delta,
+                per_word=table.from_records(data["per_word"]),
+                kind=data["kind"],
+                status=Status[data["status"]],
+                certificate=data["certificate"],
+                provenance=data["provenance"],
+            )
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise FileFormatError(f"expected a result written by Sensitivity.save, got {path} ({reason})") from None
+
+    def _headline(self) -> str:
+        about = self.provenance["map"]
+        kind = f"{about['map']} ({about['score']})" if "score" in about else about["map"]
+        return f"{kind}, n = {self.provenance['n']}, d = {self.provenance['d']}"
+
+    def _parts(self) -> tuple[str, list[str]]:
+        sign = "=" if self.kind == "exact" else "≥"
+        bracket = f"S {sign} {self.value:.4f}"
+        if self.upper is not None:
+            bracket += f", S ≤ {self.upper:.4f} ({self.ratio:.2f}×)"
+        at = f"at {self.word!r} (position {', '.join(map(str, self.positions))})"
+        return self._headline(), [bracket, at, f"{self.kind}, {self.status}", self.certificate]
+
+    def __repr__(self) -> str:
+        head, lines = self._parts()
+        return f"Sensitivity({head}: {'; '.join(lines)})"
+
+    def __rich__(self) -> RenderableType:
+        return table.rich(self.per_word, *self._parts())
+
+    def _repr_html_(self) -> str:
+        return table.html(self.per_word, *self._parts())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All of the file or none of it: written beside, then renamed."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            file.write(content)
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise FileFormatError(
+            f"expected a place that can be written, got {path} ({error.strerror}): choose another"
+        ) from None
+
+
+def numbers(values: Tensor) -> list[float]:
+    """A tensor as plain numbers."""
+    out: list[float] = values.detach().to(torch.float64).cpu().tolist()
+    return out

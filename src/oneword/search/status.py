@@ -1,0 +1,21 @@
+"""How a search ended, and what to do about it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(Enum):
+    """The value of each member is its remedy."""
+
+    CONVERGED = "the best candidate stopped improving; more starts could still find another maximum"
+    STEP_LIMIT = "still improving when the steps ran out: raise Ascent(polish=…)"
+    QUICK = "one start a position and no polish: use Ascent() for the full recipe"
+    EXACT = "every candidate of the finite set was tried"
+
+    @property
+    def remedy(self) -> str:
+        return self.value
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", " ")

@@ -1,0 +1,175 @@
+"""Every map of the package against its plain loop."""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import erf
+from torch import Tensor, nn
+
+from oneword.maps.activations import activation
+from oneword.maps.attention import AttentionFeatures
+from oneword.maps.base import FeatureMap, ModuleFeatures
+from oneword.maps.blocks import Blocks
+from oneword.maps.random import DeepRandomFeatures, LayeredFeatures, LoneWordFeatures, RandomFeatures
+from tests.conformance import MapCase, MapConformance, exact
+
+# erf exists in 64 bits only: the truth of gelu and erf carries 1e-16 of σ, far below the tolerances.
+SIGMA: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "relu": lambda z: np.where(z > 0, z, 0),
+    "gelu": lambda z: z * (1 + erf((z / np.sqrt(np.longdouble(2))).astype(float))) / 2,
+    "tanh": np.tanh,
+    "erf": lambda z: erf(z.astype(float)).astype(np.longdouble),
+    "abs": np.abs,
+}
+
+
+# Random features: the dense V, assembled from its blocks ----------------------------------------------------------
+
+
+def dense(phi: LayeredFeatures) -> list[Tensor]:
+    return [torch.cat([phi.blocks[i] for i in range(phi.n)], 1), *phi.layers]
+
+
+def layered_truth(phi: FeatureMap, X: np.ndarray) -> np.ndarray:
+    assert isinstance(phi, LayeredFeatures)
+    h = X.reshape(-1)
+    for V in dense(phi):
+        h = SIGMA[phi.activation.name](exact(V) @ h)
+    return h
+
+
+def layered_permuted(phi: FeatureMap, order: list[int]) -> FeatureMap:
+    assert isinstance(phi, LayeredFeatures)
+    first = torch.cat([phi.blocks[i] for i in order], 1)
+    return DeepRandomFeatures([first, *phi.layers], phi.n, activation=phi.activation)
+
+
+def rf(sigma: str, width: Callable[[int], int], n: int, d: int, seed: int, dtype: torch.dtype, scale: float) -> FeatureMap:
+    phi = RandomFeatures.draw(n, d, k=width(n * d), activation=sigma, seed=seed, dtype=dtype)
+    return phi if scale == 1 else RandomFeatures(scale * dense(phi)[0], n, activation=sigma)
+
+
+def drf(sigma: str, depth: int, n: int, d: int, seed: int, dtype: torch.dtype, scale: float) -> FeatureMap:
+    phi = DeepRandomFeatures.draw(n, d, depth=depth, activation=sigma, seed=seed, dtype=dtype)
+    return phi if scale == 1 else DeepRandomFeatures([scale * V for V in dense(phi)], n, activation=sigma)
+
+
+def layered(name: str, build: Callable[[int, int, int, torch.dtype, float], FeatureMap]) -> MapCase:
+    return MapCase(name, build, layered_truth, dense, layered_permuted)
+
+
+# One position alone: the other words enter by their norm only -----------------------------------------------------
+
+
+def lone(n: int, d: int, seed: int, dtype: torch.dtype, scale: float) -> LoneWordFeatures:
+    blocks = Blocks(n, d, n * d, scale / math.sqrt(n * d), seed, torch.empty(0, dtype=dtype))
+    return LoneWordFeatures(blocks, seed % n, activation("relu"))
+
+
+def lone_truth(phi: FeatureMap, X: np.ndarray) -> np.ndarray:
+    assert isinstance(phi, LoneWordFeatures)
+    others = sum((x**2).sum() for j, x in enumerate(X) if j != phi.only)
+    z = exact(phi.block) @ X[phi.only] + np.sqrt(np.longdouble(others)) * exact(phi.rest)
+    return SIGMA["relu"](z)
+
+
+def lone_weights(phi: FeatureMap) -> Sequence[Tensor]:
+    assert isinstance(phi, LoneWordFeatures)
+    return phi.block, phi.rest
+
+
+def lone_permuted(phi: FeatureMap, order: list[int]) -> FeatureMap:
+    assert isinstance(phi, LoneWordFeatures)
+    moved = copy(phi)
+    moved.only = order.index(phi.only)
+    return moved
+
+
+# Attention --------------------------------------------------------------------------------------------------------
+
+
+def attention(score: str, n: int, d: int, seed: int, dtype: torch.dtype, scale: float) -> AttentionFeatures:
+    phi = AttentionFeatures.draw(d, score=score, seed=seed, dtype=dtype)
+    return phi if scale == 1 else AttentionFeatures(scale * phi.W, score=score)
+
+
+def attention_truth(phi: FeatureMap, X: np.ndarray) -> np.ndarray:
+    assert isinstance(phi, AttentionFeatures)
+    W, root = exact(phi.W), np.sqrt(np.longdouble(X.shape[1]))
+    out = np.zeros_like(X)
+    for j in range(len(X)):
+        s = np.array([(X[j] @ W @ X[l]) / root for l in range(len(X))])
+        g = np.exp(s - s.max()) if phi.score.name == "softmax" else np.where(s > 0, s, 0)
+        total = g.sum() if phi.score.name in ("softmax", "relu") else 1
+        for l in range(len(X)):
+            out[j] += g[l] / (total if total > 0 else 1) * X[l]
+    return out
+
+
+def attention_weights(phi: FeatureMap) -> Sequence[Tensor]:
+    assert isinstance(phi, AttentionFeatures)
+    return (phi.W,)
+
+
+# Any module -------------------------------------------------------------------------------------------------------
+
+
+def module(n: int, d: int, seed: int, dtype: torch.dtype, scale: float) -> ModuleFeatures:
+    draw = np.random.default_rng(seed).standard_normal((3, n * d)) * scale / math.sqrt(n * d)
+    layer = nn.Linear(n * d, 3, dtype=dtype)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(draw))
+        layer.bias.fill_(0.5)
+    return ModuleFeatures(nn.Sequential(nn.Flatten(-2), layer, nn.Tanh()), batched=seed % 2 == 0)
+
+
+def module_weights(phi: FeatureMap) -> Sequence[Tensor]:
+    return tuple(phi.parameters())
+
+
+def module_truth(phi: FeatureMap, X: np.ndarray) -> np.ndarray:
+    weight, bias = (exact(p) for p in module_weights(phi))
+    return np.array([np.tanh(sum(row * X.reshape(-1)) + b) for row, b in zip(weight, bias, strict=True)])
+
+
+def module_permuted(phi: FeatureMap, order: list[int]) -> FeatureMap:
+    weight, bias = module_weights(phi)
+    blocks = weight.detach().reshape(len(bias), len(order), -1)[:, order]
+    layer = nn.Linear(weight.shape[1], len(bias), dtype=weight.dtype)
+    with torch.no_grad():
+        layer.weight.copy_(blocks.flatten(1))
+        layer.bias.copy_(bias)
+    return ModuleFeatures(nn.Sequential(nn.Flatten(-2), layer, nn.Tanh()))
+
+
+ATTENTION = [
+    MapCase(
+        f"attention {score}",
+        partial(attention, score),
+        attention_truth,
+        attention_weights,
+        permuted=lambda phi, order: phi,
+        row_a_word=True,
+    )
+    for score in ("softmax", "relu", "relu-unnormalised")
+]
+CASES = [
+    *(layered(f"RF {sigma}", partial(rf, sigma, lambda D: D)) for sigma in SIGMA),
+    layered("RF narrow", partial(rf, "relu", lambda D: 1 + D // 2)),
+    layered("RF wide", partial(rf, "tanh", lambda D: 2 * D + 3)),
+    layered("DRF depth 1", partial(drf, "gelu", 1)),
+    layered("DRF depth 3", partial(drf, "relu", 3)),
+    MapCase("RF alone", lone, lone_truth, lone_weights, lone_permuted),
+    *ATTENTION,
+    MapCase("module", module, module_truth, module_weights, module_permuted, checks_text=False),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+class TestMaps(MapConformance):
+    """All of them."""
