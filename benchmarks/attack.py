@@ -1,8 +1,8 @@
-"""Attack the certificates: perturbations of every kind, on cases of every kind, against the bound that must hold for all.
+"""Attack the certificates: perturbations of every kind against the bound that must hold for all of them.
 
-A case is a map, a family of words, a size, a scale of the weights and a set of allowed changes, all drawn from one seed.
-Every position is attacked from random points of the set, from the iterates of a climb that starts at them, and with the
-search of the package. `attack(100_000)` is what the evidence runs; the tests run a small one.
+A case is a map, a family of words, a size, a scale of the weights and a set of allowed changes, drawn from one seed.
+Every position is attacked with random points of the set, with the iterates of a climb that starts at them, and with
+the search of the package. `attack(100_000)` is what the evidence runs; the tests run a small one.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class Case:
         V = torch.from_numpy(self.scale * rng.standard_normal((k, D)) / math.sqrt(D))
         if kind == "RF":
             return RandomFeatures(V, self.n, activation=sigma)
-        above = [torch.from_numpy(rng.standard_normal((k, k)) * math.sqrt(2 / k)) for _ in range(int(rng.integers(1, 4)))]
+        above = [
+            torch.from_numpy(rng.standard_normal((k, k)) * math.sqrt(2 / k)) for _ in range(int(rng.integers(1, 4)))
+        ]
         return DeepRandomFeatures([V, *above], self.n, activation=sigma)
 
     def rows(self) -> Tensor:
@@ -170,9 +172,7 @@ def attack_case(case: Case, probe: Probe, seconds: float, starts: int, steps: in
     return ratios, made.how
 
 
-def climb(
-    probe: Probe, rows: Tensor, within: Constraint, starts: int, steps: int, seed: int
-) -> Iterator[Tensor]:
+def climb(probe: Probe, rows: Tensor, within: Constraint, starts: int, steps: int, seed: int) -> Iterator[Tensor]:
     """Squared changes (p, starts) at random points of the set, inside it, and along conditional-gradient steps."""
     rng = np.random.default_rng([seed, 3])
     x = probe.X[rows][:, None].expand(-1, starts, -1, -1)  # (p, s, m, d)

@@ -198,8 +198,8 @@ def _map(name: str, n: int, d: int, seed: int, dtype: torch.dtype, device: str) 
 
 @contextmanager
 def _progress(name: str, silent: bool) -> Iterator[Report]:
-    """A bar with the time left on standard error, gone when the work is done."""
-    if silent:
+    """A bar with the time left on standard error, gone when the work is done; none where nobody watches."""
+    if silent or not sys.stderr.isatty():
         yield lambda stage, done: None
         return
     from rich.console import Console

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import beta
+from scipy.special import betainc, betaincinv
 from torch import Tensor
 
 from oneword.errors import RangeError
@@ -121,7 +121,11 @@ class Sphere(Constraint):
         y = unit(direction)
         along = (y * axis).sum(-1, keepdim=True)
         across = unit(y - along * axis)
-        at_rim = least * axis + (1 - least.square()).clamp_min(0).sqrt() * across
+        across = unit(across - (across * axis).sum(-1, keepdim=True) * axis)  # again: the first may be mere rounding
+        # Straight away from x, every point of the rim is as good; on a line there is no rim, only x's own side.
+        straight = across.abs().amax(-1, keepdim=True) == 0
+        across = torch.where(straight, _orthogonal(axis), across)
+        at_rim = axis if x.shape[-1] == 1 else least * axis + (1 - least.square()).clamp_min(0).sqrt() * across
         # A direction of length 0 says nothing: stay at the word's own place on the sphere.
         y = torch.where(direction.abs().amax(-1, keepdim=True) > 0, y, axis)
         return R * unit(torch.where(along < least, at_rim, y))
@@ -135,10 +139,10 @@ class Sphere(Constraint):
         if self.largest is None or d < 2:
             return y
         # Uniform on the cap: (1 + cosine)/2 of a uniform direction is Beta((d−1)/2, (d−1)/2), cut at the rim.
-        law = beta((d - 1) / 2, (d - 1) / 2)
-        rim = law.sf((1 + float(self._least_cosine(x))) / 2)
-        cosine = torch.from_numpy(2 * law.isf(rng.random(count) * rim) - 1).to(x)[:, None]
-        cosine = cosine.clamp(float(self._least_cosine(x)), 1)
+        half, least = (d - 1) / 2, float(self._least_cosine(x))
+        beyond_rim = betainc(half, half, (1 - least) / 2)
+        cosine = 1 - 2 * torch.from_numpy(betaincinv(half, half, rng.random(count) * beyond_rim))
+        cosine = cosine.clamp(least, 1).to(x)[:, None]
         axis = unit(x)
         across = unit(y - (y @ axis)[:, None] * axis)
         return self._radius(d) * unit(cosine * axis + (1 - cosine.square()).clamp_min(0).sqrt() * across)
@@ -160,8 +164,15 @@ class Sphere(Constraint):
 
 def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """v/‖v‖, and 0 for 0. Rescaled by the largest entry first: the norm of a tiny gradient would underflow."""
-    v = v / v.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
+    largest = v.abs().amax(-1, keepdim=True)
+    v = v / torch.where(largest > 0, largest, torch.ones_like(largest))
     return v / v.norm(dim=-1, keepdim=True).clamp_min(0.5)
+
+
+def _orthogonal(axis: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    """Some unit vector orthogonal to each axis (0 in one dimension)."""
+    e = torch.zeros_like(axis).scatter(-1, axis.abs().argmin(-1, keepdim=True), 1.0)
+    return unit(e - (e * axis).sum(-1, keepdim=True) * axis)
 
 
 def _gaussian(count: int, x: Float[Tensor, " d"], rng: np.random.Generator) -> Float[Tensor, "count d"]:

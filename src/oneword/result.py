@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from oneword.errors import FileFormatError
-from oneword.report import figures, table
+from oneword.report import table
 from oneword.search.status import Status
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Sensitivity:
 
     def plot(self) -> Figure:
         """The words and their sensitivities: value, certificate and random changes."""
+        from oneword.report import figures  # matplotlib takes a second to load, and few measurements are drawn
+
         return figures.per_word(self.per_word, title=self._headline())
 
     def save(self, path: str | os.PathLike[str]) -> Path:

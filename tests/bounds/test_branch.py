@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from benchmarks.attack import FAMILIES, Case
 from torch import Tensor
 
+from benchmarks.attack import FAMILIES, Case
 from oneword.bounds.branch import Cell, Keys, Leaf, Position, Tree, _rescaled, branch_and_bound
+from oneword.bounds.kernels import trust_region_dual
 from oneword.maps.attention import AttentionFeatures, AttentionProbe
 from oneword.maps.base import replace_rows
 from oneword.perturb import Ball
@@ -50,7 +52,9 @@ class Spot:
         """Any e and c₀, any positive m and μ: over many orders of magnitude."""
         rng, size = self.rng, math.log(self.r**2)
         e = rng.normal() * self.r**2 * 10 ** rng.uniform(-3, 1)
-        return np.array([e, size + rng.uniform(-8, 3), size + rng.uniform(-8, 3), rng.normal() * 10 ** rng.uniform(-1, 1)])
+        return np.array(
+            [e, size + rng.uniform(-8, 3), size + rng.uniform(-8, 3), rng.normal() * 10 ** rng.uniform(-1, 1)]
+        )
 
     def inside(self, cell: Cell, count: int) -> tuple[Tensor, Tensor]:
         """(s, a) in the cell and the disc, and as long a Δ' as that leaves or shorter: the plane part and the rest."""
@@ -60,7 +64,7 @@ class Spot:
         nearest = torch.tensor([[math.copysign(max(0, abs(s0) - hs), s0), math.copysign(max(0, abs(a0) - ha), a0)]])
         plane = torch.cat([nearest.double(), plane])
         if not self.position.v_hat.any():  # there is no v̂: only s = 0 is meant
-            plane = plane[:, :] * torch.tensor([0.0, 1.0]) if abs(s0) <= hs else plane[:0]
+            plane = plane * torch.tensor([0.0, 1.0]) if abs(s0) <= hs else plane[:0]
         plane = plane[plane.square().sum(1) <= self.r**2][:count]
         rest = self.across(torch.from_numpy(self.rng.normal(size=(len(plane), self.probe.d))))
         return plane, self.longest(plane, rest) * torch.from_numpy(self.rng.random((len(plane), 1)).round(1) ** 0.2)
@@ -80,7 +84,7 @@ class Spot:
         return self.probe.X[self.i] + plane @ axes + rest
 
     def largest_change2(self, cell: Cell, count: int = 12, steps: int = 3) -> float:
-        """The largest squared change met in the cell: random Δ, then conditional-gradient steps on Δ', by a forward pass."""
+        """The largest squared change met in the cell, by forward passes: random Δ, then steps of Δ' up its gradient."""
         plane, rest = self.inside(cell, count)
         if not len(plane):
             return 0.0
@@ -114,6 +118,69 @@ def test_a_tuned_cell_is_never_beaten(seed: int) -> None:
         assert spot.largest_change2(cell, steps=5) <= max(bound, 0) * (1 + ACCURACY)
 
 
+# The steps of the proof, one at a time, each at the Δ' that is worst for it (docs/certificates.md, lemmas 1, 3 and 4).
+
+
+@pytest.mark.parametrize("seed", range(300, 340))
+def test_the_table_of_rows_gives_the_change_of_every_row(seed: int) -> None:
+    spot = Spot(seed)
+    others = [j for j in range(spot.probe.n) if j != spot.i]
+    c, p, inverse, v2, vs, va, ks, ka, _, off = torch.from_numpy(spot.position.rows).T
+    assert torch.equal(off >= 0, spot.probe.P[others, spot.i] > 0.5)
+    plane = torch.from_numpy(spot.rng.uniform(-0.5, 0.5, (5, 2))) * spot.r
+    if not spot.position.v_hat.any():
+        plane[:, 0] = 0
+    y = spot.words(plane, torch.zeros(5, spot.probe.d, dtype=torch.float64))
+    moved = spot.phi(replace_rows(spot.probe.X, y, torch.full((5,), spot.i))) - spot.probe.O
+    q = torch.sigmoid(c + plane @ torch.stack([ks, ka]))
+    alpha = (q - p) * inverse
+    change2 = (
+        alpha**2 * v2 + 2 * q * alpha * (plane @ torch.stack([vs, va])) + q**2 * plane.square().sum(1, keepdim=True)
+    )
+    scale = float(spot.probe.X.norm(dim=1).max()) + spot.r
+    torch.testing.assert_close(change2.clamp_min(0).sqrt(), moved[:, others].norm(dim=2), rtol=0, atol=1e-7 * scale)
+
+
+@pytest.mark.parametrize("seed", range(300, 340))
+def test_the_dual_covers_the_scores_off_the_plane(seed: int) -> None:
+    spot = Spot(seed)
+    keys, n = spot.position.keys, spot.probe.n
+    K = spot.probe.K[torch.arange(n) != spot.i]
+    K = K - torch.outer(K @ keys.k_hat, keys.k_hat)  # Δ' ⊥ k̂
+    for _ in range(5):
+        e, m, R = spot.rng.normal(), 10 ** spot.rng.uniform(-2, 1), spot.r * spot.rng.random()
+        D = torch.from_numpy(spot.rng.normal(size=(20, spot.probe.d)))
+        D[0] = math.copysign(1.0, e) * K.sum(0)
+        for _ in range(60):
+            D = R * D / D.norm(dim=1, keepdim=True).clamp_min(1e-300)
+            t = D @ K.mT
+            value = (2 * e * t + m * t.square()).sum(1)
+            D = e * K.sum(0) + m * t @ K
+        bound = trust_region_dual(e, m, R**2, spot.position.k2, keys.sigma2)
+        assert float(value.max()) <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(300, 340))
+def test_the_residuals_of_the_group_sum_to_zero_and_their_squares_are_covered(seed: int) -> None:
+    spot = Spot(seed)
+    position, probe, n = spot.position, spot.probe, spot.probe.n
+    group = (torch.arange(n) != spot.i) & (probe.P[:, spot.i] <= 0.5)
+    if not group.any():
+        return
+    v = probe.X[spot.i] - probe.O[group]
+    off = spot.across(v)
+    worst = torch.linalg.svd(off - off.mean(0))[2][0]
+    D = torch.cat([spot.across(worst[None]), spot.across(torch.from_numpy(spot.rng.normal(size=(20, probe.d))))])
+    z = spot.r * D / D.norm(dim=1, keepdim=True).clamp_min(1.0) @ v.mT  # (21, group)
+    rounding = 1e-13 * spot.r * len(v) * float(probe.X.norm(dim=1).max())
+    assert float(z.sum(1).abs().max()) <= position.leak / 2 * spot.r + rounding
+    squares = float((z - z.mean(1, keepdim=True)).square().sum(1).max())
+    assert squares <= spot.r**2 * position.keys.spread2
+    for mu in (1e-6, 1e-2):  # rows and dual together are not negative, so this term must show
+        multipliers = np.array([0.0, 0.0, math.log(mu), 0.5])
+        assert position.value((0.0, 0.0, 0.0, 0.0), multipliers) >= squares / mu
+
+
 @pytest.mark.parametrize("seed", range(200, 212))
 def test_the_leaves_of_a_tree_cover_the_disc_and_hold(seed: int) -> None:
     spot = Spot(seed)
@@ -122,7 +189,7 @@ def test_the_leaves_of_a_tree_cover_the_disc_and_hold(seed: int) -> None:
     for _ in range(60):
         tree.refine()
         uppers.append(tree.upper)
-    assert all(after <= before for before, after in zip(uppers, uppers[1:], strict=False))
+    assert all(after <= before for before, after in pairwise(uppers))
     assert covers(tree.leaves, spot.r, spot.rng)
     assert covers(_rescaled(tree.leaves, 1.7), 1.7 * spot.r, spot.rng)
     for leaf in tree.leaves[:6]:

@@ -84,7 +84,10 @@ def test_without_a_cell_only_the_step_of_the_grid_is_lost(far: float) -> None:
         row = Row(seed, widths=0.0, far=far)
         # Between nodes a function of second derivative M rises by M·STEP²/8, and the outer nodes lie up to one STEP
         # outside the interval. 8·size is above |φ'|, |φ''| and 2m.
-        curve, slope = 8 * row.size * (1 + SLOPE2 + CURVATURE), 2 * row.size + 2 * abs(row.e) + 2 * row.m * row.R * row.K_off
+        curve, slope = (
+            8 * row.size * (1 + SLOPE2 + CURVATURE),
+            2 * row.size + 2 * abs(row.e) + 2 * row.m * row.R * row.K_off,
+        )
         assert row.bound() - row.truth() <= curve * STEP**2 / 8 + slope * STEP, seed
 
 
@@ -102,7 +105,9 @@ def test_the_constants_of_the_logistic_function_are_rounded_up() -> None:
     assert np.array_equal(np.diff(LOGITS), np.full(len(LOGITS) - 1, STEP))
 
 
-def largest_quadratic(e: float, m: float, R: float, k: np.ndarray, sigma2: np.ndarray, rng: np.random.Generator) -> float:
+def largest_quadratic(
+    e: float, m: float, R: float, k: np.ndarray, sigma2: np.ndarray, rng: np.random.Generator
+) -> float:
     """max 2e k·δ + m Σσ²δ² over the ball by conditional gradient from many starts: convex, so it climbs to a vertex."""
     delta = rng.normal(size=(60, len(k)))
     delta[0] = np.sign(e) * k

@@ -15,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.maps.activations import RELU
+from oneword.maps.blocks import bands
 from oneword.maps.random import LayeredProbe
 
-_BAND = 8192  # rows of a block that are taken to float64 at a time
 _DENSE_WIDTH = 2048  # up to this width a k × k layer's norm is computed from its Gram matrix
 
 
@@ -44,10 +44,9 @@ def _block_norm(V: Float[Tensor, "k d"], theta: tuple[Float[Tensor, " k"], float
     """‖Θ^{1/2} V_i‖ rounded up, from its Gram matrix in float64, a band of rows at a time."""
     gram = torch.zeros((V.shape[1], V.shape[1]), dtype=torch.float64, device=V.device)
     size = 0.0
-    for first in range(0, len(V), _BAND):
-        band = V[first : first + _BAND].double()
+    for neurons, band in bands(V):
         if theta is not None:
-            z, radius = theta[0][first : first + _BAND], theta[1]
+            z, radius = theta[0][neurons], theta[1]
             reach = radius * band.norm(dim=1).clamp_min(torch.finfo(torch.float64).tiny)
             passes = torch.where(z > 0, torch.ones_like(z), (1 - z.abs() / reach).clamp_min(0))
             band = band * passes[:, None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -62,6 +63,12 @@ class Blocks:
         for i in range(self.n):
             z = z + X[..., i, :] @ self[i].mT
         return z
+
+
+def bands(V: Float[Tensor, "k d"], rows: int = 8192) -> Iterator[tuple[slice, Float[Tensor, "band d"]]]:
+    """V in float64, a band of rows at a time: what is summed over neurons never needs a second copy of V."""
+    for first in range(0, len(V), rows):
+        yield slice(first, first + rows), V[first : first + rows].double()
 
 
 def check_memory(needed: int, what: str) -> None:

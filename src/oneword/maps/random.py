@@ -20,7 +20,7 @@ from oneword._random import normal, resolve_seed
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
 from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, feature_norm
-from oneword.maps.blocks import Blocks, check_memory, empty_like_map, gaussian_scale
+from oneword.maps.blocks import Blocks, bands, check_memory, empty_like_map, gaussian_scale
 from oneword.text.context import check_finite
 
 
@@ -161,6 +161,15 @@ class DeepRandomFeatures(LayeredFeatures):
         LayeredFeatures.__init__(phi, blocks, layers, _activation(activation), {"depth": depth, "beta": beta})
         return phi
 
+    def truncated(self, depth: int) -> DeepRandomFeatures:
+        """The map of the first `depth` layers, on the same weights."""
+        if not 1 <= depth <= len(self.layers) + 1:
+            raise RangeError(f"expected a depth out of 1 … {len(self.layers) + 1}, got {depth}")
+        phi = DeepRandomFeatures.__new__(DeepRandomFeatures)
+        settings = self._settings | {"depth": depth}
+        LayeredFeatures.__init__(phi, self.blocks, self.layers[: depth - 1], self.activation, settings)
+        return phi
+
 
 @final
 class LoneWordFeatures(LayeredFeatures):
@@ -282,12 +291,15 @@ class LayeredProbe(Probe):
         return self.directions(i)[:, :1]
 
     def _leading(self, rows: list[int], slopes: list[Tensor]) -> Float[Tensor, "s m d"]:
-        V = torch.cat([self.block(row) for row in rows], 1)  # (k, m·d)
+        blocks = [self.block(row) for row in rows]
+        V = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)  # (k, m·d)
         width = V.shape[1]
         if not self.phi.layers and width <= 1024:
-            weighted = V * slopes[0][:, None]
-            _, axes = torch.linalg.eigh(weighted.mT @ weighted)
-            top = axes[:, -2:].mT.flip(0)
+            gram = torch.zeros((width, width), dtype=torch.float64, device=V.device)
+            for rows_of, band in bands(V):
+                weighted = band * slopes[0][rows_of, None]
+                gram += weighted.mT @ weighted
+            top = torch.linalg.eigh(gram)[1][:, -2:].mT.flip(0).to(V)
         else:
             top = self._lanczos(V, slopes)
         return top.reshape(-1, len(rows), self.d)

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 # Okabe and Ito's palette: distinct for every kind of colour vision.
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#7f7f7f"
+SKY, VERMILION, BLACK = "#56B4E9", "#D55E00", "#000000"
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -30,12 +30,12 @@ def per_word(table: pd.DataFrame, title: str = "") -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(min(10, max(3.6, 0.13 * len(table) + 2)), 3.0), layout="constrained")
         axes = figure.subplots()
-        axes.bar(x, table["value"], color=BLUE, width=0.8, label="attained (S ≥)")
+        axes.bar(x, table["value"], color=SKY, width=0.8, label="attained (S ≥)")
         if table["upper"].notna().any():
             axes.plot(
                 x,
                 table["upper"],
-                color=ORANGE,
+                color=VERMILION,
                 linestyle="",
                 marker="_",
                 markersize=7,
@@ -45,7 +45,7 @@ def per_word(table: pd.DataFrame, title: str = "") -> Figure:
             axes.plot(
                 x,
                 table["baseline"],
-                color=GREY,
+                color=BLACK,
                 linestyle="",
                 marker=".",
                 markersize=4,

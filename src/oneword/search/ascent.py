@@ -36,6 +36,7 @@ class Ascent:
     | `keep` | candidates polished at each leading position |
     | `leading` | how many positions are polished |
     | `polish` | steps of projected ascent |
+    | `finish` | conditional-gradient steps by which the best position alone goes on |
     | `memory` | bytes a batch may take; a setting, so that results do not depend on the machine |
     """
 
@@ -44,10 +45,11 @@ class Ascent:
     keep: int = 3
     leading: int = 20
     polish: int = 150
+    finish: int = 0
     memory: int = 1 << 30
 
     def __post_init__(self) -> None:
-        for name in ("random", "polish"):
+        for name in ("random", "polish", "finish"):
             if getattr(self, name) < 0:
                 raise RangeError(f"expected Ascent({name}=…) ≥ 0, got {getattr(self, name)}")
         for name in ("steps", "keep", "leading", "memory"):
@@ -57,7 +59,7 @@ class Ascent:
     @classmethod
     def quick(cls) -> Ascent:
         """One start a position (the mean key for attention) and no polish."""
-        return cls(random=0, keep=1, polish=0)
+        return cls(random=0, keep=1, polish=0, finish=30)
 
     def suited_to(self, probe: Probe) -> Ascent:
         """Less work for maps that are nearly linear in Δ (RF, DRF): their known starts are within a few per cent."""
@@ -120,12 +122,15 @@ def ascend(
             def polished(done: float, before: int = count) -> None:
                 progress(exploring + (1 - exploring) * (before + done) / len(parts))
 
-            value, where, settled = _polish(probe, rows[part], y[part], within, search, polished)
-            better = value > best[part]
-            best[part] = torch.where(better, value, best[part])
-            best_y[part] = torch.where(better[:, None, None], where, best_y[part])
-            done[part] = settled
+            value, where, done[part] = _polish(probe, rows[part], y[part], within, search, polished)
+            best[part], best_y[part] = _larger(best[part], best_y[part], value, where)
         status = Status.CONVERGED if bool(done[best.argmax()]) else Status.STEP_LIMIT
+    if search.finish:
+        top = best.argmax()[None]
+        near = probe.near(tuple(rows[top].unique().tolist()))
+        go_on = replace(search, steps=search.finish, keep=1)
+        value, where = _climb(near, rows[top], best_y[top][:, None], within, go_on, lambda done: None)
+        best[top], best_y[top] = _larger(best[top], best_y[top], value[:, 0], where[:, 0])
     progress(1.0)
     return Found(best, best_y, baseline2, status)
 
@@ -186,15 +191,13 @@ def _climb(
             order = best.argsort(dim=1, descending=True, stable=True)[:, :stay]
             best, best_y, y = (_pick(t, order) for t in (best, best_y, y))
         value, gradient = _with_gradient(probe, rows, y, search.memory)
-        better = value > best
-        best = torch.where(better, value, best)
-        best_y = torch.where(better[..., None, None], y, best_y)
+        rising = bool((value > best).any())
+        best, best_y = _larger(best, best_y, value, y)
+        if not rising:
+            break
         y = within.toward(x.expand_as(y), gradient)
         progress((step + 1) / search.steps)
-    value = _evaluate(probe, rows, y, search.memory)
-    better = value > best
-    best = torch.where(better, value, best)
-    best_y = torch.where(better[..., None, None], y, best_y)
+    best, best_y = _larger(best, best_y, _evaluate(probe, rows, y, search.memory), y)
     order = best.argsort(dim=1, descending=True, stable=True)[:, : search.keep]
     return _padded(_pick(best, order), search.keep), _padded(_pick(best_y, order), search.keep)
 
@@ -233,6 +236,12 @@ def _polish(
     top = value.argmax(1)
     p = torch.arange(len(rows), device=y.device)
     return value[p, top], y[p, top], settled[p, top].cpu()
+
+
+def _larger(best: Tensor, best_y: Tensor, value: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The better of two candidates in every place."""
+    better = value > best
+    return torch.where(better, value, best), torch.where(better[..., None, None], y, best_y)
 
 
 def _with_gradient(

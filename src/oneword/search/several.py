@@ -29,6 +29,8 @@ def choose_words(
     progress: Progress = lambda done: None,
 ) -> tuple[list[Word], Float[Tensor, "rows d"]]:
     """m words and new rows for them. `alone` holds the best change of each word by itself, where the choice starts."""
+    if m == len(candidates):
+        return candidates, torch.cat([alone[word] for word in candidates])
     everything = tuple(sorted(row for word in candidates for row in word))
     near = probe.near(everything) if probe.rows_at_once(memory) >= len(everything) else probe
     chosen: list[Word] = []

@@ -1,0 +1,94 @@
+"""`make evidence`: the long measurements, written to docs/measurements.json with what they were made on.
+
+`python -m benchmarks.evidence brackets laws` runs only those sections; the others keep what the file holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import attack, brackets, laws, search_quality, speed
+
+FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
+CORES = os.cpu_count() or 1
+
+
+def _laws() -> dict[str, Any]:
+    return {
+        "random_features": laws.random_features(),
+        "deep_random_features": laws.deep_random_features(),
+        "attention": laws.attention(),
+        "several_words_random_features": laws.several_words(),
+    }
+
+
+def _speed() -> dict[str, Any]:
+    return {
+        "attention_n250_d768": [speed.attention(1), speed.attention(2)],
+        "cost": speed.cost_exponents(),
+        "random_features_n150_d768": speed.random_features(),
+    }
+
+
+SECTIONS: dict[str, Callable[[], Any]] = {
+    "speed": _speed,
+    "brackets": brackets.measure,
+    "attack": lambda: attack.attack(100_000),
+    "search_quality": search_quality.measure,
+    "laws": _laws,
+}
+
+
+def made_on() -> dict[str, Any]:
+    """Commit, machine and versions."""
+    git = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=FILE.parents[1]
+    )
+    packages = ("oneword", "torch", "numpy", "scipy", "numba")
+    return {
+        "commit": git.stdout.strip() or None,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "cpu": _cpu(),
+        "cores": CORES,
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in packages},
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def main(asked: list[str]) -> None:
+    unknown = [name for name in asked if name not in SECTIONS]
+    if unknown:
+        sys.exit(f"expected sections out of {', '.join(SECTIONS)}, got {', '.join(unknown)}")
+    kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for name in asked or SECTIONS:
+        print(f"{name} …", flush=True)
+        torch.set_num_threads(CORES)
+        started = time.monotonic()
+        numbers = SECTIONS[name]()
+        kept[name] = {"made_on": made_on(), "seconds": round(time.monotonic() - started, 1), "numbers": numbers}
+        FILE.parent.mkdir(exist_ok=True)
+        FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        print(f"{name}: {kept[name]['seconds']} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

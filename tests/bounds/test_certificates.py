@@ -1,0 +1,351 @@
+"""Certificates as a user meets them: never beaten, tight where they can be, and a reason where there is none."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks.attack import MAPS, attack, forward_change
+from oneword.bounds import layers
+from oneword.bounds.attention import hull_bound, segment_bound
+from oneword.bounds.certificate import Certificate, Certify, certificate
+from oneword.errors import RangeError
+from oneword.maps.activations import Activation
+from oneword.maps.attention import AttentionFeatures, AttentionProbe
+from oneword.maps.base import ModuleFeatures, Probe
+from oneword.maps.random import DeepRandomFeatures, RandomFeatures
+from oneword.perturb import Ball, Constraint, Sphere
+from oneword.search.ascent import Ascent, ascend
+from oneword.text.synthetic import clustered, gaussian
+
+BALL, PLAIN = Ball(), Certify.plain()
+
+
+def every(probe: Probe) -> Tensor:
+    return torch.tensor(probe.positions)[:, None]
+
+
+def certified(probe: Probe, effort: Certify, within: Constraint = BALL, found: Tensor | None = None) -> Certificate:
+    rows = every(probe)
+    found = torch.ones(len(rows), dtype=torch.float64) if found is None else found
+    return certificate(probe, rows, within, found, effort, chosen=False)
+
+
+def bound(probe: Probe, effort: Certify = PLAIN, within: Constraint = BALL, **options: Any) -> Tensor:
+    made = certified(probe, effort, within, **options)
+    assert made.upper is not None, made.how
+    return made.upper
+
+
+# No certificate is ever beaten ------------------------------------------------------------------------------------
+
+
+@cache
+def attacked() -> dict[str, Any]:
+    return attack(20_000, seconds=0.1, seed=2)
+
+
+def test_no_certificate_is_beaten() -> None:
+    """All maps, families, sizes and sets of benchmarks/attack.py; `make evidence` runs five times as many."""
+    result = attacked()
+    assert result["violations"] == []
+    assert result["perturbations"] >= 20_000
+    assert result["cases"] >= 60
+
+
+def test_the_attack_is_strong_enough_to_mean_something() -> None:
+    """Every map was attacked, and for most a perturbation came close to its bound."""
+    largest = attacked()["largest value/upper"]
+    assert set(largest) == set(MAPS)
+    assert sum(ratio > 0.9 for ratio in largest.values()) >= 6
+    assert set(attacked()["bounds"]) >= {"branch and bound", "closed form", "operator norms"}
+
+
+def test_an_attack_notices_a_bound_that_is_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
+    import benchmarks.attack as module
+
+    def low(*args: Any, **options: Any) -> Certificate:
+        made = certificate(*args, **options)
+        assert made.upper is not None
+        return Certificate(0.9 * made.upper, made.how, made.seconds)
+
+    monkeypatch.setattr(module, "certificate", low)
+    assert attack(3000, seconds=0.05, seed=2)["violations"]
+
+
+@pytest.mark.parametrize("score", ["softmax", "relu"])
+def test_real_words_are_covered_by_the_sphere(score: str) -> None:
+    """Other words of norm √d lie outside the ball; Sphere() covers them all."""
+    n, d = 8, 24
+    X = gaussian(n, d, seed=4).X
+    vocabulary = gaussian(300, d, seed=5).X
+    phi = AttentionFeatures.draw(d, score=score, seed=4)
+    probe = phi.at(X)
+    upper = bound(probe, Certify(1.0, 0.3), Sphere())
+    y = vocabulary.expand(n, 300, d)[:, :, None]
+    values = forward_change(phi, X, y, every(probe))
+    assert float(((y[:, :, 0] - X[:, None]).norm(dim=2) > math.sqrt(d)).double().mean()) > 0.9
+    assert (values <= upper[:, None]).all()
+
+
+def test_a_relu_row_that_wakes_up_at_the_very_rim_of_the_ball_is_covered() -> None:
+    """The ball just touches the half-space where row 0, empty before, attends to word 1 and jumps to it."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        a, c, f = rng.uniform(0.5, 2, 3)
+        angle = rng.uniform(0, 2 * np.pi)
+        turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]).double()
+        W = turn @ torch.tensor([[0.0, 1.0], [0.0, 0.0]]).double() @ turn.T
+        X = torch.tensor([[f, -0.3], [c, -a], [-1.0, -0.5]]).double() @ turn.T
+        probe = AttentionFeatures(W, score="relu").at(X)
+        within = Ball(abs(float(X[1] @ probe.K[0] / probe.K[0].norm())))
+        y = within.toward(X[1:2], probe.K[:1])
+        assert float(probe.change2(y, torch.tensor([1])).sqrt()) <= float(bound(probe, within=within)[1])
+
+
+# Tight where it can be --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 30])
+@pytest.mark.parametrize("radius", [1e-6, 1e-3, 1.0, 50.0])
+def test_one_word_alone_moves_by_exactly_the_radius(d: int, radius: float) -> None:
+    """n = 1: softmax of one score is 1, φ(X) = x, so S = r/‖x‖."""
+    probe = AttentionFeatures.draw(d, seed=1).at(gaussian(1, d, seed=1).X)
+    for effort in (Certify.plain(), Certify(1.0, 0.2)):
+        assert float(bound(probe, effort, Ball(radius))[0]) == pytest.approx(radius, rel=1e-8, abs=1e-10)
+
+
+def test_equal_words_that_attend_to_the_changed_one_all_follow_it() -> None:
+    """All words equal, attention sharp on what grows: every row ends at y, so the change is √n·r."""
+    n, d = 6, 4
+    X = gaussian(1, d, seed=3).X.repeat(n, 1)
+    probe = AttentionFeatures(1e4 * torch.eye(d, dtype=torch.float64)).at(X)
+    found = ascend(probe, every(probe), Ball(), Ascent()).change2.sqrt()
+    assert found == pytest.approx(math.sqrt(n * d), rel=1e-6)
+    upper = bound(probe, Certify(1.0, 0.3), found=found)
+    assert (found <= upper).all()
+    # p²β² vanishes with β, so even the closed form is tight.
+    assert float(upper.max() / found.max()) == pytest.approx(1, rel=1e-6)
+
+
+def test_a_single_linear_neuron_is_bounded_exactly() -> None:
+    V = torch.tensor([[3.0, -4.0]], dtype=torch.float64)
+    probe = RandomFeatures(V, 1, activation="identity").at(torch.ones(1, 2, dtype=torch.float64))
+    assert float(bound(probe, within=Ball(0.7))[0]) == pytest.approx(5 * 0.7, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "bar"), [(10, 1.05), (20, 1.06)])
+def test_gaussian_words_are_certified_within_a_few_percent(n: int, bar: float) -> None:
+    X = gaussian(n, 384, cosine=0.07, seed=0).X
+    probe = AttentionFeatures.draw(384, seed=0).at(X)
+    found = ascend(probe, every(probe), Ball(), Ascent()).change2.sqrt()
+    made = certified(probe, Certify(bar, 30.0), found=found)
+    assert made.upper is not None
+    assert made.how == "branch and bound"
+    assert (found <= made.upper).all()
+    assert float(made.upper.max() / found.max()) <= bar
+
+
+# Effort -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def probe() -> AttentionProbe:
+    return AttentionFeatures.draw(48, seed=6).at(clustered(40, 48, seed=6).X)
+
+
+@pytest.fixture(scope="module")
+def found(probe: AttentionProbe) -> Tensor:
+    return ascend(probe, every(probe), Ball(), Ascent.quick()).change2.sqrt()
+
+
+def test_plain_and_no_seconds_are_the_closed_form(probe: AttentionProbe, found: Tensor) -> None:
+    r = torch.full((probe.n,), math.sqrt(probe.d), dtype=torch.float64)
+    closed = segment_bound(probe, r).sqrt()
+    for effort in (Certify.plain(), Certify(1.0, 0.0)):
+        made = certified(probe, effort, found=found)
+        assert made.how == "closed form"
+        torch.testing.assert_close(made.upper, closed, rtol=1e-8, atol=0)
+
+
+def test_branching_lowers_the_closed_form_and_a_lower_target_lowers_it_further(
+    probe: AttentionProbe, found: Tensor
+) -> None:
+    plain = bound(probe, found=found)
+    uppers = [float(bound(probe, Certify(target, 20.0), found=found).max()) for target in (1.5, 1.35, 1.25)]
+    assert float(plain.max()) > uppers[0] > uppers[1] > uppers[2]
+    assert all(upper <= target * float(found.max()) for upper, target in zip(uppers, (1.5, 1.35, 1.25), strict=True))
+    assert (bound(probe, Certify(1.25, 20.0), found=found) <= plain).all()
+
+
+def test_a_target_out_of_reach_ends_with_the_time(probe: AttentionProbe, found: Tensor) -> None:
+    certified(probe, Certify(1.0, 0.1), found=found)  # compiles, the first time
+    made = certified(probe, Certify(1.0, 0.5), found=found)
+    assert made.seconds <= 0.5 + 1.5
+
+
+def test_a_target_met_by_the_closed_form_takes_no_branching(probe: AttentionProbe, found: Tensor) -> None:
+    assert certified(probe, Certify(5.0, 10.0), found=found).how == "closed form"
+
+
+@pytest.mark.parametrize("bad", [{"target": 0.9}, {"target": math.nan}, {"seconds": -1.0}])
+def test_impossible_efforts_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(RangeError, match="target ≥ 1"):
+        Certify(**bad)
+
+
+# Several words ----------------------------------------------------------------------------------------------------
+
+
+def test_the_hull_covers_every_number_of_words() -> None:
+    n, d = 6, 10
+    X = gaussian(n, d, seed=8).X
+    for score in ("softmax", "relu"):
+        probe = AttentionFeatures.draw(d, score=score, seed=8).at(X)
+        hull = math.sqrt(hull_bound(probe, math.sqrt(d)))
+        assert float(bound(probe).max()) <= hull * (1 + 1e-8)
+        rows = torch.arange(n)[None]
+        best = ascend(probe, rows, Ball(), Ascent(random=8, polish=40)).change2.sqrt()
+        made = certificate(probe, rows, Ball(), best, Certify(), chosen=False)
+        assert made.upper is not None
+        assert float(best[0]) <= float(made.upper[0]) <= hull * (1 + 1e-9)
+
+
+def test_a_chosen_set_is_certified_for_all_sets_of_its_size() -> None:
+    n, d = 7, 5
+    phi = RandomFeatures.draw(n, d, seed=1)
+    probe = phi.at(gaussian(n, d, seed=1).X)
+    rows = torch.tensor([[0, 1]])
+    one, every_ = (
+        float(certificate(probe, rows, Ball(), torch.ones(1), Certify(), chosen=chosen).upper[0])  # type: ignore[index]
+        for chosen in (False, True)
+    )
+    assert one <= every_
+    pairs = torch.combinations(torch.arange(n))
+    best = ascend(probe, pairs, Ball(), Ascent(random=4, polish=20)).change2.sqrt()
+    assert float(best.max()) <= every_
+
+
+# Random features --------------------------------------------------------------------------------------------------
+
+
+def test_off_neurons_make_the_relu_bound_smaller() -> None:
+    X = gaussian(12, 16, seed=3).X
+    relu = bound(RandomFeatures.draw(12, 16, seed=3).at(X))
+    same_norms = bound(RandomFeatures.draw(12, 16, seed=3, activation=Activation("other", torch.relu, 1.0)).at(X))
+    assert (relu < same_norms).all()
+    assert float((relu / same_norms).max()) < 0.9
+
+
+def test_neurons_that_no_allowed_change_wakes_do_not_count() -> None:
+    """z = (−1, 2), and the ball moves z by less than 1: only the second neuron can change."""
+    V = torch.tensor([[-1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
+    probe = RandomFeatures(V, 1).at(torch.ones(1, 2, dtype=torch.float64))
+    assert float(bound(probe, within=Ball(0.5))[0]) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_cheap_norm_of_a_wide_layer_is_above_its_norm(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    small = [
+        torch.randn(60, 60, generator=generator).to(dtype),
+        torch.eye(60, dtype=dtype),
+        torch.ones(60, 60, dtype=dtype),
+    ]
+    exact = [layers.layer_norm(V) for V in small]
+    for V, norm in zip(small, exact, strict=True):
+        assert norm == pytest.approx(float(torch.linalg.matrix_norm(V.double(), 2)), rel=1e-9)
+    monkeypatch.setattr(layers, "_DENSE_WIDTH", 10)
+    assert all(layers.layer_norm(V) >= norm * (1 - 1e-9) for V, norm in zip(small, exact, strict=True))
+
+
+def test_a_wide_layer_in_float32_is_summed_in_float64() -> None:
+    """All entries 0.1: the norm is 0.1·k, and a float32 sum of its squares is 1 % short."""
+    k = layers._DENSE_WIDTH + 1
+    V = torch.full((k, k), 0.1)
+    assert layers.layer_norm(V) >= float(V[0, 0]) * k
+
+
+def test_the_product_of_layers_says_that_it_is_vacuous() -> None:
+    X = gaussian(6, 8, seed=2).X
+    made = certified(DeepRandomFeatures.draw(6, 8, depth=3, seed=2).at(X), Certify())
+    assert "vacuous" in made.how
+    assert certified(RandomFeatures.draw(6, 8, seed=2).at(X), Certify()).how == "operator norms"
+
+
+# Precision --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", [None, 0.01])
+@pytest.mark.parametrize("score", ["softmax", "relu"])
+def test_float32_words_are_covered_in_exact_arithmetic(score: str, radius: float | None) -> None:
+    """The words a float32 search returns lie outside the ball by its rounding; the bound covers them all the same."""
+    d = 12
+    for n in (1, 5):
+        X = gaussian(n, d, seed=9, dtype=torch.float32).X
+        phi = AttentionFeatures.draw(d, score=score, seed=3, dtype=torch.float32)
+        probe, within = phi.at(X), Ball(radius)
+        best = ascend(probe, every(probe), within, Ascent(random=4, polish=20))
+        made = certified(probe, Certify(1.0, 0.1), within, best.change2.sqrt())
+        assert made.upper is not None
+        assert made.upper.dtype == torch.float64
+        exact = AttentionFeatures(phi.W.double(), score=score)
+        value = forward_change(exact, X.double(), best.y.double()[:, None], every(probe))[:, 0]
+        assert (value <= made.upper).all()
+
+
+def test_a_float32_certificate_is_that_of_the_same_numbers_in_float64() -> None:
+    n, d = 6, 8
+    X = gaussian(n, d, seed=1, dtype=torch.float32).X
+    phi = AttentionFeatures.draw(d, seed=1, dtype=torch.float32)
+    torch.testing.assert_close(
+        bound(phi.at(X)), bound(AttentionFeatures(phi.W.double()).at(X.double())), rtol=1e-5, atol=0
+    )
+    V = torch.randn(30, n * d, generator=torch.Generator().manual_seed(0)) / math.sqrt(n * d)
+    torch.testing.assert_close(
+        bound(RandomFeatures(V, n).at(X)), bound(RandomFeatures(V.double(), n).at(X.double())), rtol=1e-5, atol=0
+    )
+
+
+def test_weights_whose_squares_overflow_still_have_a_bound() -> None:
+    X = gaussian(4, 3, seed=0).X
+    probe = AttentionFeatures(1e155 * AttentionFeatures.draw(3, seed=0).W).at(X)
+    upper = bound(probe, Certify(1.0, 0.2))
+    y = X + Ball().sample(torch.zeros(3, dtype=torch.float64), 4, np.random.default_rng(0))
+    assert (probe.change2(y, torch.arange(4)).sqrt() <= upper).all()
+    assert torch.isfinite(upper).all()
+
+
+# None, and why ----------------------------------------------------------------------------------------------------
+
+
+def _unnormalised() -> Probe:
+    return AttentionFeatures.draw(4, score="relu-unnormalised", seed=0).at(gaussian(3, 4, seed=0).X)
+
+
+def _no_lipschitz() -> Probe:
+    return RandomFeatures.draw(3, 4, activation=Activation("cube", lambda z: z**3), seed=0).at(gaussian(3, 4, seed=0).X)
+
+
+def _any_module() -> Probe:
+    return ModuleFeatures(torch.nn.Linear(4, 2).double()).at(gaussian(3, 4, seed=0).X)
+
+
+@pytest.mark.parametrize(
+    ("build", "why"),
+    [
+        (_unnormalised, "relu-unnormalised"),
+        (_no_lipschitz, "cube has no known Lipschitz constant"),
+        (_any_module, "none is known for this map"),
+    ],
+)
+def test_where_no_certificate_is_known_it_says_why(build: Callable[[], Probe], why: str) -> None:
+    made = certified(build(), Certify())
+    assert made.upper is None
+    assert made.how.startswith("no certificate: ")
+    assert why in made.how

@@ -1,0 +1,141 @@
+"""The command line, as a user runs it: what it prints, what it writes, how it fails."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+
+import oneword as ow
+from oneword.cli import main
+
+
+@dataclass
+class Run:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def oneword(capsys, monkeypatch):
+    """The command, run in this process: importing torch anew for each test would take most of their time."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["oneword", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            sys.exit(main())
+        return Run(stopped.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+def test_the_command_itself_runs_in_a_process_of_its_own():
+    command = [sys.executable, "-m", "oneword", "measure", "--gaussian", "3,4", "--map", "attention", "--quick"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert "AttentionFeatures (softmax), n = 3, d = 4" in run.stdout
+    bad = subprocess.run([*command, "--words", "7"], capture_output=True, text=True, timeout=120)
+    assert bad.returncode == 2
+    assert bad.stderr.count("\n") == 1
+    assert bad.stderr.startswith("oneword: RangeError: expected words out of 1 … 3")
+
+
+def test_help_teaches(oneword):
+    shown = oneword("measure", "--help").stdout
+    for word in ("--gaussian", "--map", "--words", "--json", "--target", "Examples"):
+        assert word in shown
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    code = "import sys, oneword.cli; print(any(m in sys.modules for m in ('torch', 'pandas', 'matplotlib', 'numba')))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.strip() == "False"
+
+
+def test_measure_prints_a_table_for_each_map(oneword):
+    run = oneword("measure", "--gaussian", "6,16", "--map", "attention", "--map", "rf")
+    assert run.returncode == 0, run.stderr
+    assert "AttentionFeatures (softmax), n = 6, d = 16" in run.stdout
+    assert "RandomFeatures, n = 6, d = 16" in run.stdout
+    assert "S ≥" in run.stdout
+    assert "S ≤" in run.stdout
+
+
+def test_json_on_standard_output_is_all_there_is(oneword):
+    run = oneword("measure", "--gaussian", "5,8", "--map", "drf-2", "--words", "2", "--quick", "--json", "-")
+    (result,) = json.loads(run.stdout)
+    assert result["provenance"]["map"]["depth"] == 2
+    assert len(result["positions"]) == 2
+    assert result["value"] <= result["upper"]
+
+
+def test_out_writes_results_that_load_and_figures(oneword, tmp_path):
+    run = oneword("measure", "--gaussian", "5,8", "--quick", "--out", str(tmp_path / "new"))
+    assert run.returncode == 0, run.stderr
+    names = {path.name for path in (tmp_path / "new").iterdir()}
+    assert {"attention.json", "attention.safetensors", "attention.pdf", "rf.png"} <= names
+    assert ow.Sensitivity.load(tmp_path / "new" / "attention.json").value > 0
+
+
+def test_the_command_line_gives_the_numbers_of_the_library(oneword):
+    run = oneword("measure", "--gaussian", "6,12", "--map", "attention", "--seed", "3", "--json", "-")
+    text = ow.gaussian(6, 12, seed=3)
+    s = ow.sensitivity(ow.AttentionFeatures.draw(12, seed=3), text, seed=3)
+    assert json.loads(run.stdout)[0]["value"] == pytest.approx(s.value, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["measure"], "--gaussian N,D"),
+        (["measure", "--gaussian", "50"], "'50'"),
+        (["measure", "--gaussian", "0,8"], "n = 0"),
+        (["measure", "--gaussian", "5,8", "--map", "raf"], "'raf'"),
+        (["measure", "--gaussian", "5,8", "--map", "attention-softmx"], "did you mean 'softmax'"),
+        (["measure", "--gaussian", "5,8", "--dtype", "half"], "'half'"),
+        (["measure", "--gaussian", "5,8", "--words", "9"], "1 … 5"),
+        (["measure", "--gaussian", "5,8", "--position", "7"], "[7]"),
+        (["measure", "--gaussian", "5,8", "--radius", "-1"], "radius"),
+        (["measure", "--gaussian", "5,8", "--target", "0.5"], "target"),
+        (["measure", "--gaussian", "5,8", "--quick", "--json", "/no/such/folder/x.json"], "--json"),
+        (["measure", "--gaussian", "5000,768", "--map", "rf"], "GB"),
+        (["measure", "--gausian", "5,8"], "--gaussian"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(oneword, arguments, says):
+    run = oneword(*arguments)
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr
+    assert says in run.stderr
+    if run.stderr.startswith("oneword:"):
+        assert run.stderr.count("\n") == 1
+
+
+def test_debug_raises_what_went_wrong(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["oneword", "--debug", "measure", "--gaussian", "50"])
+    with pytest.raises(ow.OnewordError, match="'50'"):
+        main()
+
+
+def test_doctor_names_what_is_there_and_what_is_missing(oneword):
+    findings = json.loads(oneword("doctor", "--json", "-").stdout)
+    assert findings["packages"]["torch"].startswith("2.")
+    assert set(findings["extras"]) == {"embedded", "hub", "cluster", "page", "app"}
+    shown = oneword("doctor").stdout
+    assert "core" in shown
+    assert "ready" in shown
+
+
+def test_version(oneword):
+    assert oneword("--version").stdout.strip() == f"oneword {ow.__version__}"
+
+
+def test_the_seconds_given_are_about_the_seconds_taken(oneword):
+    started = time.monotonic()
+    run = oneword("measure", "--gaussian", "40,32", "--map", "attention", "--target", "1", "--seconds", "1", "--quiet")
+    assert run.returncode == 0
+    assert run.stdout == ""
+    assert time.monotonic() - started < 60  # start-up and a first compilation included; without the limit: minutes

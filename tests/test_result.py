@@ -1,0 +1,103 @@
+"""Results: saved and loaded without loss, shown with every text escaped."""
+
+import io
+import json
+
+import pytest
+import torch
+from rich.console import Console
+
+import oneword as ow
+from oneword.errors import FileFormatError
+
+
+@pytest.fixture(scope="module")
+def result():
+    X = ow.gaussian(4, 8, seed=0).X
+    text = ow.Context(X, words=("<script>alert(1)</script>", "[bold]x", "$a^2$ & b", "w3"))
+    return ow.sensitivity(ow.AttentionFeatures.draw(8, seed=0), text)
+
+
+def test_save_and_load_lose_nothing(result, tmp_path):
+    path = result.save(tmp_path / "s.json")
+    loaded = ow.Sensitivity.load(path)
+    assert loaded.value == result.value
+    assert loaded.upper == result.upper
+    assert loaded.status is result.status
+    assert torch.equal(loaded.delta, result.delta)
+    assert loaded.per_word.equals(result.per_word)
+    assert loaded.provenance == json.loads(json.dumps(dict(result.provenance)))
+    assert repr(loaded) == repr(result)
+
+
+def test_saving_leaves_no_other_file(result, tmp_path):
+    result.save(tmp_path / "s.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.json", "s.safetensors"]
+
+
+def test_a_result_without_certificate_or_baseline_survives_too(tmp_path):
+    phi = ow.AttentionFeatures.draw(6, score="relu-unnormalised", seed=0)
+    s = ow.sensitivity(phi, ow.gaussian(3, 6), baseline=0)
+    loaded = ow.Sensitivity.load(s.save(tmp_path / "s.json"))
+    assert loaded.upper is None
+    assert loaded.per_word["upper"].isna().all()
+    assert loaded.per_word.equals(s.per_word)
+    assert "–" in _terminal(s)
+
+
+@pytest.mark.parametrize("damage", ["missing", "not json", "other json", "arrays missing", "arrays truncated"])
+def test_damaged_files_are_one_line_errors(result, tmp_path, damage):
+    path = result.save(tmp_path / "s.json")
+    arrays = path.with_suffix(".safetensors")
+    if damage == "missing":
+        path.unlink()
+    elif damage == "not json":
+        path.write_text("{")
+    elif damage == "other json":
+        path.write_text('{"format": "something else"}')
+    elif damage == "arrays missing":
+        arrays.unlink()
+    else:
+        arrays.write_bytes(arrays.read_bytes()[:10])
+    with pytest.raises(FileFormatError, match="expected") as caught:
+        ow.Sensitivity.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_saving_where_nothing_can_be_written_says_so(result, tmp_path):
+    with pytest.raises(FileFormatError, match="can be written"):
+        result.save(tmp_path / "no such folder" / "s.json")
+
+
+def _terminal(s):
+    buffer = io.StringIO()
+    Console(file=buffer, width=120).print(s)
+    return buffer.getvalue()
+
+
+def test_terminal_shows_markup_as_text(result):
+    shown = _terminal(result)
+    assert "[bold]x" in shown
+    assert f"{result.value:.4f}" in shown
+    assert f"{result.upper:.4f}" in shown
+
+
+def test_html_escapes_words(result):
+    shown = result._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_the_summary_line_says_which_number_is_which_bound(result):
+    assert "S ≥" in repr(result)
+    assert "S ≤" in repr(result)
+    assert "searched" in repr(result)
+
+
+def test_the_figure_draws_every_word_and_reads_no_formulas(result, tmp_path):
+    figure = result.plot()
+    figure.savefig(tmp_path / "s.png")  # would fail on "$a^2$ & b" taken as a formula
+    (axes,) = figure.axes
+    assert len(axes.patches) == 4
+    assert [label.get_text() for label in axes.get_xticklabels()][3] == "w3"
+    assert len(figure.legends[0].get_texts()) == 3
