@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -23,10 +23,10 @@ from oneword.maps.base import FeatureMap, Probe
 SCALES = (0.05, 1.0, 10.0, 50.0)  # of the weights: 1 is the paper's, at 50 attention is a step function
 
 # What a Probe must reach (issue 2, "Must show"): |change2 − truth| ≤ DOUBLE or SINGLE times max(truth, floor·‖φ‖²).
-# Why a floor: φ computed in floating point is off by ε·κ·‖φ‖, with κ the size of the scores or pre-activations (a
-# plain forward pass at scale 50: 1.3e-14·‖φ‖ in float64, 1.3e-5·‖φ‖ in float32), so whoever computes it, a change of
-# c·‖φ‖ has a square that is off by 2εκ/c of itself. The floors are the squares of the c below which 2εκ/c passes the
-# tolerance for a forward pass: c = 1e-4 in float64 and c = 0.03 in float32 (κ of the typical case, not the worst).
+# Why a floor: φ in floating point is off by εκ‖φ‖, κ growing with the scores or pre-activations, so that for anyone, a
+# plain forward pass too, a change of c·‖φ‖ has a square that is off by about 2εκ/c of itself: without bound as c → 0.
+# The floors are c = 1e-4 in float64 and c = 0.03 in float32. There a plain forward pass is off by up to 1e-12 and 3e-5
+# of the change (measured on these examples, at scale 50): the tolerances ask for nothing a forward pass cannot do.
 DOUBLE, DOUBLE_FLOOR = 1e-9, 1e-8
 SINGLE, SINGLE_FLOOR = 1e-4, 1e-3
 
@@ -91,11 +91,10 @@ KINDS = ("gaussian", "repeated words", "equal words", "one zero row", "all other
 
 def examples(scales: Sequence[float] = SCALES, kinds: Sequence[str] = KINDS) -> st.SearchStrategy[Example]:
     sizes = st.integers(1, 12)
-    return st.builds(
-        Example, sizes, sizes, st.sampled_from(kinds), st.sampled_from(scales), st.integers(0, 999)
-    )
+    return st.builds(Example, sizes, sizes, st.sampled_from(kinds), st.sampled_from(scales), st.integers(0, 999))
 
 
+FEW = settings(max_examples=12)  # for what does not depend on the numbers
 PLAIN = Example(n=5, d=4, kind="gaussian", scale=1.0, seed=3)
 
 
@@ -173,15 +172,14 @@ def assert_recomputes(case: MapCase, phi: FeatureMap, X: Tensor, y: Tensor, i: T
 def full_gradient(phi: FeatureMap, X: Tensor, y: Tensor, i: Tensor) -> Tensor:
     """The gradient of ‖φ(changed X) − φ(X)‖² in y, by autograd through the whole forward pass."""
     y = y.clone().requires_grad_(True)
-    with torch.no_grad():
-        clean = phi(X)
-    total = sum((phi(changed(X, a, b)) - clean).square().sum() for a, b in zip(y, i, strict=True))
-    return torch.autograd.grad(total, y)[0]
+    texts = torch.stack([changed(X, a, b) for a, b in zip(y, i, strict=True)])
+    return torch.autograd.grad((phi(texts) - phi(X)).square().sum(), y)[0]
 
 
 class MapConformance:
     """What every map promises. Each test gets `case` from the parametrisation of the class that inherits it."""
 
+    @FEW
     @given(example=examples())
     def test_forward_is_the_plain_loop(self, case: MapCase, example: Example) -> None:
         X, phi = example.text(), example.build(case)
@@ -219,6 +217,7 @@ class MapConformance:
         for y in (away, torch.zeros_like(away), X[(i + 1) % example.n]):
             assert_recomputes(case, phi, X, y, i)
 
+    @FEW
     @given(example=examples())
     def test_an_unchanged_word_changes_nothing(self, case: MapCase, example: Example) -> None:
         X, phi = example.text(), example.build(case)
@@ -240,8 +239,9 @@ class MapConformance:
             assert torch.equal(value, probe.change2(y, i))
             y.requires_grad_(True)
             (by_autograd,) = torch.autograd.grad(probe.change2(y, i).sum(), y)
-            # A gradient is a change2 a length √d; the floor is that of change2.
-            size = truth.flatten(1).norm(dim=1).clamp_min(DOUBLE_FLOOR * probe.norm**2 / math.sqrt(example.d))
+            # A gradient is a change2 a length √d. It is linear in φ(changed X) − φ(X), so it has the floor of a change.
+            floor = math.sqrt(DOUBLE_FLOOR) * probe.norm**2 / math.sqrt(example.d)
+            size = truth.flatten(1).norm(dim=1).clamp_min(floor)
             for found in (gradient, by_autograd):
                 assert found.shape == y.shape
                 assert ((found - truth).flatten(1).norm(dim=1) / size).max() <= DOUBLE
@@ -289,6 +289,7 @@ class MapConformance:
             with pytest.raises(ShapeError, match="expected a text of shape"):
                 phi.at(X[:, :-1])
 
+    @FEW
     @given(example=examples())
     def test_each_candidate_alone_gives_the_number_of_the_batch(self, case: MapCase, example: Example) -> None:
         X, phi = example.text(), example.build(case)
@@ -296,13 +297,14 @@ class MapConformance:
         for i in row_sets(ready[0]) if ready else ():
             probe = ready[0]
             y = candidates(X, i, example.seed)
-            together, gradient = probe.value_and_gradient(y, i)
+            together, _ = probe.value_and_gradient(y, i)
             alone = torch.cat([probe.change2(a[None], b[None]) for a, b in zip(y, i, strict=True)])
             # Only the order of sums differs: ε times scores of size 100 (scale 50) times a few.
             assert ((together - alone).abs() <= 1e-12 * together.clamp_min(probe.norm**2)).all()
             features = torch.cat([probe.features(a[None], b[None]) for a, b in zip(y, i, strict=True)])
             assert (probe.features(y, i) - features).norm() <= 1e-12 * features.norm()
 
+    @FEW
     @given(example=examples())
     def test_permuting_the_words_permutes_what_belongs_to_them(self, case: MapCase, example: Example) -> None:
         X, phi = example.text(), example.build(case)
@@ -332,6 +334,7 @@ class MapConformance:
         double, single = (case.weights(PLAIN.build(case, dtype)) for dtype in (torch.float64, torch.float32))
         assert all(torch.equal(a.float(), b) for a, b in zip(double, single, strict=True))
 
+    @FEW
     @given(example=examples())
     def test_near_some_rows_the_numbers_are_the_same(self, case: MapCase, example: Example) -> None:
         X, phi = example.text(), example.build(case)
@@ -339,12 +342,11 @@ class MapConformance:
         for i in row_sets(ready[0]) if ready else ():
             y = candidates(X, i, example.seed)
             near = ready[0].near(tuple(i.unique().tolist()))
-            for found, expected in zip(
-                near.value_and_gradient(y, i), ready[0].value_and_gradient(y, i), strict=True
-            ):
+            for found, expected in zip(near.value_and_gradient(y, i), ready[0].value_and_gradient(y, i), strict=True):
                 assert torch.equal(found, expected)
             assert torch.equal(near.features(y, i), ready[0].features(y, i))
 
+    @FEW
     @given(example=examples())
     def test_directions_to_start_from_are_finite(self, case: MapCase, example: Example) -> None:
         X, phi = example.text(), example.build(case)

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "oneword",
-    max_examples=30,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     # The conformance suite is inherited on purpose: one test, many classes.

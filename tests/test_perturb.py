@@ -120,6 +120,18 @@ def test_whatever_the_direction_the_point_stays_allowed(make, d: int, seed: int,
         assert ordinary.all()
 
 
+@pytest.mark.parametrize("d", [1, 2, 3, 9])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_straight_away_from_a_word_lies_the_rim_for_every_word(d: int, limit: float | None) -> None:
+    """What is left of −x across x is mere rounding, and may point anywhere: no word of 20,000 is led astray by it."""
+    within, x = sphere(d, limit), words(3, 20_000, d)
+    for g in (-x, -x + 1e-12 * random(4, 20_000, d)):
+        y = within.toward(x, g)
+        assert within.violation(x, y).max() <= ROUNDING
+        if d > 1:  # at the rim: as far as allowed
+            assert ((y - x).norm(dim=1) - within.reach(x)).abs().max() <= 1e-7 * math.sqrt(d)  # √(1 − c²) near c = −1
+
+
 @given(d=dimensions, seed=seeds)
 def test_unit_vectors_have_norm_1_and_zero_stays_zero(d: int, seed: int) -> None:
     v = random(seed, 8, d) * torch.logspace(-300, 300, 8, dtype=torch.float64)[:, None]

@@ -110,6 +110,22 @@ def test_words_of_several_rows_change_jointly():
     assert attained(phi, X, s) == pytest.approx(s.value, rel=1e-9)
 
 
+def test_several_words_of_different_lengths_are_covered_by_the_certificate():
+    text = ow.Context(ow.gaussian(8, 3, seed=0).X, words=("a", "b", "c", "d"), rows=((0,), (1,), (2, 3, 4), (5, 6, 7)))
+    phi = ow.RandomFeatures.draw(8, 3, activation="identity", seed=0)
+    some = ow.sensitivity(phi, text, words=2, **QUICK)
+    # The longest two words own six rows: no pair may exceed the bound, whichever pair was chosen.
+    for pair in ([0, 1], [0, 3], [2, 3]):
+        assert ow.sensitivity(phi, text, words=2, positions=pair, **QUICK).value <= some.upper
+
+
+def test_a_saturated_map_is_measured_too():
+    # σ' = 0 everywhere: the Jacobian vanishes, and the search has to do without its singular vectors.
+    phi = ow.DeepRandomFeatures([1e3 * torch.ones(2, 3).double(), torch.eye(2).double()], 3, activation="tanh")
+    s = ow.sensitivity(phi, torch.ones(3, 1, dtype=torch.float64), **QUICK)
+    assert 0 <= s.value <= s.upper
+
+
 def test_sphere_keeps_the_norm_of_words():
     text = ow.gaussian(6, 10, seed=0)
     s = ow.sensitivity(ow.AttentionFeatures.draw(10, seed=0), text, within=ow.Sphere(), **QUICK)

@@ -106,9 +106,7 @@ def test_drf_random_is_the_change_of_simulated_deep_features() -> None:
 # Closed forms
 
 
-@pytest.mark.parametrize(
-    ("n", "d", "k"), [(50, 40, 2000), (1, 1, 1), (10, 768, None), (7, 100, 3), (10**6, 64, 10**9)]
-)
+@pytest.mark.parametrize(("n", "d", "k"), [(50, 40, 2000), (1, 1, 1), (10, 768, None), (7, 100, 3), (10**6, 64, 10**9)])
 def test_rf_sensitivity_has_closed_forms(n: int, d: int, k: int | None) -> None:
     ratio = d / (n * d if k is None else k)
     for name, factor in (("relu", 2), ("abs", 1), ("identity", 1)):
@@ -125,9 +123,7 @@ def test_rf_sensitivity_equals_a_plain_grid(name: str) -> None:
     density = np.exp(-(g**2) / 2) / math.sqrt(2 * math.pi) * (g[1] - g[0])
     w = sigma.derivative(torch.from_numpy(g)).numpy() ** 2
     norm2 = density @ sigma(torch.from_numpy(g)).numpy() ** 2
-    edge = min(
-        D_WORD / (K * x) + density @ (w / (1 - x * w)) for x in np.linspace(0.001, 0.999, 999) / w.max()
-    )
+    edge = min(D_WORD / (K * x) + density @ (w / (1 - x * w)) for x in np.linspace(0.001, 0.999, 999) / w.max())
     assert rf_sensitivity(N, D_WORD, K, name) == pytest.approx(math.sqrt(edge / (N * norm2)), rel=1e-5)
 
 
@@ -211,16 +207,12 @@ def test_a_random_change_lies_below_the_sup(name: str) -> None:
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_a_multiple_of_an_activation_has_the_same_sensitivity(scale: float) -> None:
     scaled = Activation("scaled", lambda x: scale * torch.tanh(x))
-    assert rf_sensitivity(50, 40, activation=scaled) == pytest.approx(
-        rf_sensitivity(50, 40, activation="tanh")
-    )
+    assert rf_sensitivity(50, 40, activation=scaled) == pytest.approx(rf_sensitivity(50, 40, activation="tanh"))
     assert rf_random(50, scaled) == pytest.approx(rf_random(50, "tanh"))
 
 
 def test_a_bare_callable_works_kinks_undeclared() -> None:
-    assert rf_sensitivity(50, 40, activation=lambda x: x.clamp(min=0)) == pytest.approx(
-        rf_sensitivity(50, 40)
-    )
+    assert rf_sensitivity(50, 40, activation=lambda x: x.clamp(min=0)) == pytest.approx(rf_sensitivity(50, 40))
     assert rf_random(50, lambda x: x.clamp(min=0)) == pytest.approx(rf_random(50), rel=1e-4)
     assert rf_sensitivity(50, 40, activation=torch.ones_like) == 0
 

@@ -220,30 +220,25 @@ def _certified(
         return None, {}, "no certificate: not asked for"
     # What is relative to ‖φ(X)‖ inherits the rounding of that norm.
     norm = probe.norm / (1 + 100 * torch.finfo(probe.X.dtype).eps)
-    groups = [list(best.positions)] if task.words > 1 else _by_size(text, [change.positions[0] for change in each])
+    certify = partial(certificate, effort=task.certify, progress=partial(task.say, "certificate"))
+    if task.words > 1:
+        rows = torch.tensor([[row for i in best.positions for row in text.rows[i]]], device=probe.X.device)
+        sizes = sorted((len(text.rows[change.positions[0]]) for change in each), reverse=True)
+        any_rows = sum(sizes[: task.words]) if task.words < len(each) else None
+        attained = torch.tensor([best.value * probe.norm], dtype=torch.float64)
+        made = certify(probe, rows, task.within, attained, any_rows=any_rows)
+        return None if made.upper is None else float(made.upper[0]) / norm, {}, made.how
     value = {change.positions[0]: change.value for change in each}
     uppers: dict[int, float] = {}
     how = ""
-    for members in groups:
-        rows = _rows(text, probe, members)
-        if task.words > 1:
-            rows = torch.tensor([[row for i in members for row in text.rows[i]]], device=probe.X.device)
-        attained = torch.tensor([best.value] if task.words > 1 else [value[i] for i in members], dtype=torch.float64)
-        chosen = 1 < task.words < len(each)
-        made = certificate(
-            probe,
-            rows,
-            task.within,
-            attained * probe.norm,
-            task.certify,
-            chosen=chosen,
-            progress=partial(task.say, "certificate"),
-        )
+    for members in _by_size(text, list(value)):
+        attained = torch.tensor([value[i] * probe.norm for i in members], dtype=torch.float64)
+        made = certify(probe, _rows(text, probe, members), task.within, attained)
         how = made.how
         if made.upper is None:
             return None, {}, how
-        uppers |= dict(zip(members, numbers(made.upper / norm), strict=task.words == 1))
-    return max(uppers.values()), uppers if task.words == 1 else {}, how
+        uppers |= dict(zip(members, numbers(made.upper / norm), strict=True))
+    return max(uppers.values()), uppers, how
 
 
 def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: _Task) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def every(probe: Probe) -> Tensor:
 def certified(probe: Probe, effort: Certify, within: Constraint = BALL, found: Tensor | None = None) -> Certificate:
     rows = every(probe)
     found = torch.ones(len(rows), dtype=torch.float64) if found is None else found
-    return certificate(probe, rows, within, found, effort, chosen=False)
+    return certificate(probe, rows, within, found, effort)
 
 
 def bound(probe: Probe, effort: Certify = PLAIN, within: Constraint = BALL, **options: Any) -> Tensor:
@@ -211,7 +211,7 @@ def test_the_hull_covers_every_number_of_words() -> None:
         assert float(bound(probe).max()) <= hull * (1 + 1e-8)
         rows = torch.arange(n)[None]
         best = ascend(probe, rows, Ball(), Ascent(random=8, polish=40)).change2.sqrt()
-        made = certificate(probe, rows, Ball(), best, Certify(), chosen=False)
+        made = certificate(probe, rows, Ball(), best, Certify())
         assert made.upper is not None
         assert float(best[0]) <= float(made.upper[0]) <= hull * (1 + 1e-9)
 
@@ -222,8 +222,8 @@ def test_a_chosen_set_is_certified_for_all_sets_of_its_size() -> None:
     probe = phi.at(gaussian(n, d, seed=1).X)
     rows = torch.tensor([[0, 1]])
     one, every_ = (
-        float(certificate(probe, rows, Ball(), torch.ones(1), Certify(), chosen=chosen).upper[0])  # type: ignore[index]
-        for chosen in (False, True)
+        float(certificate(probe, rows, Ball(), torch.ones(1), Certify(), any_rows=any_rows).upper[0])  # type: ignore[index]
+        for any_rows in (None, 2)
     )
     assert one <= every_
     pairs = torch.combinations(torch.arange(n))
@@ -304,11 +304,11 @@ def test_a_float32_certificate_is_that_of_the_same_numbers_in_float64() -> None:
     X = gaussian(n, d, seed=1, dtype=torch.float32).X
     phi = AttentionFeatures.draw(d, seed=1, dtype=torch.float32)
     torch.testing.assert_close(
-        bound(phi.at(X)), bound(AttentionFeatures(phi.W.double()).at(X.double())), rtol=1e-5, atol=0
+        bound(phi.at(X)), bound(AttentionFeatures(phi.W.double()).at(X.double())), rtol=1e-4, atol=0
     )
     V = torch.randn(30, n * d, generator=torch.Generator().manual_seed(0)) / math.sqrt(n * d)
     torch.testing.assert_close(
-        bound(RandomFeatures(V, n).at(X)), bound(RandomFeatures(V.double(), n).at(X.double())), rtol=1e-5, atol=0
+        bound(RandomFeatures(V, n).at(X)), bound(RandomFeatures(V.double(), n).at(X.double())), rtol=1e-4, atol=0
     )
 
 

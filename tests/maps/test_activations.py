@@ -42,9 +42,7 @@ def test_no_pair_of_points_violates_the_lipschitz_constant(sigma: Activation, x:
 def test_the_lipschitz_constant_is_nearly_attained_and_never_passed(sigma: Activation) -> None:
     steepest = sigma.derivative(torch.arange(-40, 40, 1e-3, dtype=torch.float64)).abs().max().item()
     assert steepest <= constant(sigma) * (1 + 1e-14)  # a few ulp of autograd
-    assert steepest >= constant(sigma) * (
-        1 - 1e-6
-    )  # a maximum lies within 5e-4 of the grid, curvature below 3
+    assert steepest >= constant(sigma) * (1 - 1e-6)  # a maximum lies within 5e-4 of the grid, curvature below 3
 
 
 def test_constants_that_are_no_float_are_the_next_float_above() -> None:
@@ -92,9 +90,7 @@ def test_the_derivative_jumps_at_kinks_and_nowhere_else(sigma: Activation) -> No
 
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_shape_and_dtype_are_kept_and_the_derivative_is_detached(
-    sigma: Activation, dtype: torch.dtype
-) -> None:
+def test_shape_and_dtype_are_kept_and_the_derivative_is_detached(sigma: Activation, dtype: torch.dtype) -> None:
     x = torch.randn(3, 4, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
     value, slope = sigma(x), sigma.derivative(x)
     assert (value.shape, value.dtype, value.requires_grad) == (x.shape, dtype, True)

@@ -17,6 +17,7 @@ from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.ascent import Ascent, Found, ascend
 from oneword.search.status import Status
 from oneword.text.synthetic import clustered, gaussian
+from tests.conformance import DOUBLE, DOUBLE_FLOOR
 
 N, D = 10, 8
 
@@ -47,19 +48,22 @@ CASES = [
     Case("softmax", attention("softmax", 1), GAUSSIAN),
     Case("softmax x10", attention("softmax", 10), GAUSSIAN),
     Case("softmax x50", attention("softmax", 50), GAUSSIAN),
-    Case("softmax clusters", attention("softmax", 1), CLUSTERS),
     Case("softmax x10 clusters", attention("softmax", 10), CLUSTERS),
     Case("relu", attention("relu", 1), GAUSSIAN),
-    Case("relu clusters", attention("relu", 1), CLUSTERS),
+    Case("relu x50 clusters", attention("relu", 50), CLUSTERS),
     Case("relu-unnormalised", attention("relu-unnormalised", 1), GAUSSIAN),
-    Case("RF", RandomFeatures.draw(N, D, seed=0), GAUSSIAN),
     Case("RF tanh", RandomFeatures.draw(16, D, k=60, activation="tanh", seed=0), CLUSTERS),
     Case("DRF", DeepRandomFeatures.draw(N, D, depth=3, seed=0), GAUSSIAN),
     Case("module", ModuleFeatures(lambda X: torch.sin(X.cumsum(-2)), batched=True), GAUSSIAN),
 ]
-SETS = [Ball(), Ball(0.4), Sphere(), Sphere(largest=math.sqrt(D)), Sphere(largest=1.7 * math.sqrt(D))]
+# Of every kind, the one with the largest Δ inside the ball, outside of it, and cut by a rim.
+SETS = [Ball(), Sphere(), Sphere(largest=math.sqrt(D))]
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 every_set = pytest.mark.parametrize("within", SETS, ids=str)
+
+
+def named(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", [case for case in CASES if case.name in names], ids=str)
 
 
 @cache
@@ -71,6 +75,11 @@ def plain(case: Case, rows: Tensor, y: Tensor) -> Tensor:
     """‖φ(changed X) − φ(X)‖² of each candidate, by one forward pass each."""
     texts = replace_rows(case.X, y, rows)
     return torch.stack([(case.phi(text) - case.phi(case.X)).square().sum() for text in texts])
+
+
+def assert_reproduced(found: Tensor, truth: Tensor, case: Case) -> None:
+    floor = DOUBLE_FLOOR * case.phi(case.X).square().sum()  # what a Probe promises: see tests/conformance.py
+    assert ((found - truth).abs() <= DOUBLE * truth.clamp_min(float(floor))).all()
 
 
 @every_case
@@ -85,8 +94,7 @@ def test_no_new_word_lies_outside_the_set(case: Case, within: Constraint) -> Non
 @every_set
 def test_a_plain_forward_pass_reproduces_the_value(case: Case, within: Constraint) -> None:
     found = full(case, within)
-    # 1e-9 is what a Probe promises where a word changes φ by more than 1e-4, as every word does here.
-    assert torch.allclose(found.change2, plain(case, case.rows, found.y), rtol=1e-9, atol=0)
+    assert_reproduced(found.change2, plain(case, case.rows, found.y), case)
 
 
 @every_case
@@ -98,11 +106,13 @@ def test_random_words_are_reported_beside_the_best_and_never_beat_it(case: Case,
 
 
 @every_case
-@pytest.mark.parametrize("within", [Ball(), Sphere()], ids=str)
+@every_set
 def test_the_quick_search_never_finds_more_than_the_full_one(case: Case, within: Constraint) -> None:
-    quick = ascend(case.phi.at(case.X), case.rows, within, Ascent.quick())
-    # The polish of the full search stops where fifteen steps bring less than 1e-6.
-    assert quick.change2.max() <= full(case, within).change2.max() * (1 + 1e-6)
+    quick, best = ascend(case.phi.at(case.X), case.rows, within, Ascent.quick()), full(case, within)
+    # The polish of the full search stops where fifteen steps bring less than 1e-6 …
+    assert quick.change2.max() <= best.change2.max() * (1 + 1e-6)
+    # … and positions that do not lead are not polished, so the `finish` of the quick one may be a little ahead there.
+    assert (quick.change2 <= best.change2 * (1 + 1e-3)).all()
 
 
 def plain_ascent(case: Case, starts: int = 10, steps: int = 300) -> float:
@@ -174,18 +184,18 @@ class Watched(Probe):
 
 
 @every_case
-@pytest.mark.parametrize("search", [Ascent(), Ascent.quick(), Ascent(steps=1, polish=3)], ids=str)
+@pytest.mark.parametrize("search", [Ascent(), Ascent.quick()], ids=["full", "quick"])
 def test_what_is_reported_is_the_best_that_was_ever_evaluated(case: Case, search: Ascent) -> None:
     probe = Watched.of(case.phi.at(case.X))
     found = ascend(probe, case.rows, Ball(), search)
     assert found.change2.tolist() == [probe.largest[(i,)] for i in range(len(case.X))]
 
 
-@every_case
+@named("softmax", "softmax x10", "relu x50 clusters", "RF tanh", "module")
 def test_a_position_does_not_notice_which_others_are_searched_beside_it(case: Case) -> None:
-    # Three rows, so that all of them are polished. memory=1 evaluates candidates one by one: sums in another order would
+    # Three rows, so that all of them are polished. memory=1 evaluates candidates one by one: sums in another order
     # differ by an ulp, which a sharp or kinked landscape turns into another maximum, and that is not the question.
-    search, some, probe = Ascent(memory=1), case.rows[:3], case.phi.at(case.X)
+    search, some, probe = Ascent(random=4, memory=1), case.rows[:3], case.phi.at(case.X)
     together = ascend(probe, some, Ball(), search, baseline=4)
     for j in range(3):
         alone = ascend(probe, some[j : j + 1], Ball(), search, baseline=4)
@@ -193,7 +203,7 @@ def test_a_position_does_not_notice_which_others_are_searched_beside_it(case: Ca
         assert torch.equal(alone.baseline2, together.baseline2[j : j + 1])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in ("softmax", "module", "RF")], ids=str)
+@named("softmax", "RF tanh", "module")
 def test_small_batches_give_the_numbers_of_one_large_batch(case: Case) -> None:
     few, probe = case.rows[:3], case.phi.at(case.X)
     large, small = (ascend(probe, few, Ball(), Ascent(memory=memory)) for memory in (1 << 30, 20_000))
@@ -221,10 +231,10 @@ def test_several_words_change_together_each_within_its_own_set(case: Case, withi
     found = ascend(probe, rows, within, Ascent(random=4, polish=30))
     assert found.y.shape == (2, 3, D)
     assert within.violation(case.X[rows], found.y).max() <= 1e-12
-    assert torch.allclose(found.change2, plain(case, rows, found.y), rtol=1e-9, atol=0)
+    assert_reproduced(found.change2, plain(case, rows, found.y), case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in ("softmax", "relu-unnormalised", "RF")], ids=str)
+@named("softmax", "relu-unnormalised", "RF tanh")
 def test_more_words_change_more(case: Case) -> None:
     probe = case.phi.at(case.X)
     sets = [torch.arange(m)[None] for m in (1, 3, len(case.X))]
@@ -268,7 +278,8 @@ def test_progress_rises_to_one(search: Ascent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("random", 0), ("polish", 0), ("finish", 0), ("steps", 1), ("keep", 1), ("leading", 1), ("memory", 1)]
+    ("name", "least"),
+    [("random", 0), ("polish", 0), ("finish", 0), ("steps", 1), ("keep", 1), ("leading", 1), ("memory", 1)],
 )
 def test_settings_that_mean_nothing_are_refused(name: str, least: int) -> None:
     Ascent(**{name: least})

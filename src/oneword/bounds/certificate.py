@@ -64,15 +64,15 @@ def certificate(
     found: Float[Tensor, " p"],
     effort: Certify,
     *,
-    chosen: bool,
+    any_rows: int | None = None,
     progress: Progress = lambda done: None,
 ) -> Certificate:
     """Certify every set of rows; `found` holds the changes a search attained.
 
-    `chosen`: the sets are examples picked by a search out of all sets of that size, so the bound must cover every set.
+    `any_rows`: the sets were picked by a search, so the bound must cover every set of up to this many rows.
     """
     started = time.monotonic()
-    upper, how = _dispatch(probe, rows, within, found, effort, chosen, progress)
+    upper, how = _dispatch(probe, rows, within, found, effort, any_rows, progress)
     return Certificate(upper, how, time.monotonic() - started)
 
 
@@ -82,13 +82,13 @@ def _dispatch(
     within: Constraint,
     found: Tensor,
     effort: Certify,
-    chosen: bool,
+    any_rows: int | None,
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
     if isinstance(probe, AttentionProbe):
         return _attention(probe, rows, within, found, effort, progress)
     if isinstance(probe, LayeredProbe):
-        return _layered(probe, rows, within, chosen, progress)
+        return _layered(probe, rows, within, any_rows, progress)
     return None, "no certificate: none is known for this map"
 
 
@@ -148,17 +148,17 @@ def _in_double(probe: AttentionProbe) -> AttentionProbe:
 
 
 def _layered(
-    probe: LayeredProbe, rows: Int[Tensor, "p m"], within: Constraint, chosen: bool, progress: Progress
+    probe: LayeredProbe, rows: Int[Tensor, "p m"], within: Constraint, any_rows: int | None, progress: Progress
 ) -> tuple[Tensor | None, str]:
     if probe.phi.activation.lipschitz is None:
         name = probe.phi.activation.name
         return None, f"no certificate: {name} has no known Lipschitz constant; give Activation(lipschitz=…)"
     joint = rows.shape[1] > 1
-    needed = list(probe.positions) if joint and chosen else sorted(set(rows.flatten().tolist()))
+    needed = list(probe.positions) if any_rows else sorted(set(rows.flatten().tolist()))
     bounds = position_bounds(probe, needed, _reach(within, probe.X)[needed].tolist(), joint, progress)
     by_row = dict(zip(needed, bounds, strict=True))
     how = "operator norms" if not probe.phi.layers else "product of operator norms (vacuous beyond a few layers)"
-    if joint and chosen:
-        most = sum(sorted(bounds, reverse=True)[: rows.shape[1]])
+    if any_rows:
+        most = sum(sorted(bounds, reverse=True)[:any_rows])
         return torch.full((len(rows),), most, dtype=torch.float64), how
     return torch.tensor([sum(by_row[row] for row in rows_) for rows_ in rows.tolist()], dtype=torch.float64), how

@@ -32,10 +32,12 @@ def position_bounds(
     assert lipschitz is not None
     gain = lipschitz ** (1 + len(probe.phi.layers)) * math.prod(layer_norm(V) for V in probe.phi.layers)
     weighted = probe.phi.activation == RELU and not joint
+    # z is rounded, before the change and after it: the change of σ(z) by at most twice that.
+    rounding = 32 * torch.finfo(probe.z.dtype).eps * float(torch.linalg.vector_norm(probe.z, dtype=torch.float64))
     bounds = []
     for count, (row, radius) in enumerate(zip(rows, r, strict=True)):
         theta = (probe.z.double(), radius) if weighted else None
-        bounds.append(gain * radius * _block_norm(probe.block(row), theta))
+        bounds.append(gain * (radius * _block_norm(probe.block(row), theta) + rounding))
         progress((count + 1) / len(rows))
     return bounds
 

@@ -91,6 +91,8 @@ _score = score  # the name is taken by the argument inside the class
 class AttentionProbe(Probe):
     """Attention prepared at one text. Matrices called `…_of` are indexed [changed word i, attending row j]."""
 
+    cheap = True
+
     def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
         check_matches(X, phi.W, phi.d)
         self.X, self.W, self.score = X, phi.W, phi.score
@@ -280,7 +282,10 @@ class AttentionProbe(Probe):
         _, axes = torch.linalg.eigh(self.K.mT @ self.K if self.d <= self.n else self.K @ self.K.mT)
         axes = axes[:, -4:] if self.d <= self.n else self.K.mT @ axes[:, -4:]
         parts += [_unit(axes.mT), -_unit(axes.mT)]
-        return torch.cat([*parts, U] if self.n <= 64 else parts)
+        if self.n <= 64:  # a short text: each key, and mixtures in which a few of them dominate
+            mixture = np.random.default_rng(0).exponential(size=(64, self.n)) ** 2
+            parts += [U, _unit(torch.from_numpy(mixture).to(U) @ U)]
+        return torch.cat(parts)
 
     def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
         x = self.X[i]  # (p, m, d)

@@ -31,6 +31,8 @@ class Probe(ABC):
     norm: float  # ‖φ(X)‖, the denominator of Eq. 1
     # Whether the sup may hide where `directions` does not look, so that random starts are worth their cost.
     many_maxima: bool = True
+    # Whether a candidate costs far less than a forward pass, so that a thorough search is affordable.
+    cheap: bool = False
 
     @property
     def n(self) -> int:
@@ -178,7 +180,7 @@ def check_matches(X: Tensor, weights: Tensor, d: int, n: int | None = None) -> N
 
 def feature_norm(features: Tensor) -> float:
     """‖φ(X)‖, refused where a relative change would mean nothing."""
-    norm = float(torch.linalg.vector_norm(features))
+    norm = float(torch.linalg.vector_norm(features, dtype=torch.float64))  # float32 sums of many squares stall
     if not math.isfinite(norm):
         raise NonFiniteError("expected finite features φ(X), got NaN or infinity: check the map's weights and scale")
     if norm == 0:

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 from oneword._random import normal, resolve_seed
@@ -324,6 +324,8 @@ class LayeredProbe(Probe):
                 top = eigsh(operator, k=1, v0=start, tol=1e-2, ncv=min(width, 20), maxiter=20)[1]
             except ArpackNoConvergence as stopped:
                 top = stopped.eigenvectors if stopped.eigenvectors.size else start[:, None]
+            except ArpackError:  # a Jacobian that vanishes: no direction is better than another
+                top = start[:, None]
         return torch.from_numpy(np.ascontiguousarray(top.T)).to(V)
 
 
