@@ -11,7 +11,7 @@ STAMP = $(VENV)/.installed
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint lint-quick format bench evidence clean
+.PHONY: help setup run test lint format bench evidence clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,18 +24,16 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@$(BIN)/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
-run: $(STAMP) ## the main job: the sensitivity of every word of a Gaussian text
-	$(BIN)/oneword measure --gaussian 50,384
+run: $(STAMP) ## the main job: every word of a Gaussian text under three maps, tables and figures in results/
+	$(BIN)/oneword measure --gaussian 50,384 --out results
 
-test: lint-quick ## the quick checks of lint, then all tests
+test: lint ## linters and types, then all tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
-lint-quick: $(STAMP)
+lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-
-lint: lint-quick ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 
 format: $(STAMP) ## mend what ruff can mend

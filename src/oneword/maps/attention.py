@@ -127,7 +127,7 @@ class AttentionProbe(Probe):
         sharp = P > SHARP
         alone = sharp | (spare + P == 0)  # an empty row has o = o⁻ = 0
         spare = torch.where(alone, torch.ones_like(spare), spare)
-        v2 = (xx[:, None] - 2 * X @ O.mT + O.square().sum(1)).clamp_min(0)  # ‖x_i − o_j‖², [i, j]
+        v2 = _squared_distances(X, O)  # ‖x_i − o_j‖², [i, j]
         beta2 = v2 / spare.mT.square()
         self.spare_of = spare.mT.contiguous()
         self.sharp_of = sharp.mT.contiguous() if bool(sharp.any()) else None
@@ -182,14 +182,9 @@ class AttentionProbe(Probe):
         rows = rise.square() * beta2 + 2 * q * rise * u + q.square() * DD
         value = rows.scatter(1, own, 0).sum(1)
 
-        # Row i: all of its scores are new.
-        DW = D @ self.W_symmetric
-        t = self.S[i] + DQ
-        t_own = self.S[i, i][:, None] + DK.gather(1, own) + DQ.gather(1, own) + (DW * D).sum(1, keepdim=True)
-        t = t.scatter(1, own, t_own)
-        a = self.score.attend(t)
+        t, a, DW, moved = self._changed_row(D, DK, DQ, i)
         a_own = a.gather(1, own)
-        h = a @ X + a_own * D - self.O[i]
+        h = moved - self.O[i]
         value = value + h.square().sum(1)
         if not need_gradient:
             return value, None
@@ -212,6 +207,17 @@ class AttentionProbe(Probe):
         gradient += torch.cat([by_q.scatter(1, own, by_t_own), by_o, by_t], 1) @ self.table
         return value, gradient
 
+    def _changed_row(
+        self, D: Float[Tensor, "b d"], DK: Float[Tensor, "b n"], DQ: Float[Tensor, "b n"], i: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n"], Float[Tensor, "b d"], Float[Tensor, "b d"]]:
+        """Row i, all of whose scores are new: scores, weights, ΔW (symmetrised) and output."""
+        own = i[:, None]
+        DW = D @ self.W_symmetric
+        with_itself = self.S[i, i][:, None] + DK.gather(1, own) + DQ.gather(1, own) + (DW * D).sum(1, keepdim=True)
+        t = (self.S[i] + DQ).scatter(1, own, with_itself)
+        a = self.score.attend(t)
+        return t, a, DW, a @ self.X + a.gather(1, own) * D
+
     def _sharp_pairs(self, i: Int[Tensor, " b"]) -> tuple[Tensor, Tensor] | None:
         """(candidate, row j) where the changed word has most of the attention of row j."""
         if self.sharp_of is None:
@@ -219,12 +225,35 @@ class AttentionProbe(Probe):
         b, j = self.sharp_of[i].nonzero(as_tuple=True)
         return (b, j) if len(b) else None
 
+    def inner(self, y: Tensor, i: Tensor, u: Tensor) -> Float[Tensor, " b"]:
+        check_candidates(self.X, y, i)
+        if i.ndim == 2 and i.shape[1] > 1:
+            return super().inner(y, i, u)
+        i, y, U = i.reshape(-1), y.reshape(len(i), -1), u.reshape(self.X.shape)
+        D = y - self.X[i]
+        DK, _, DQ = (D @ self.table.mT).split(self.n, 1)
+        p, q = self.share_of[i], self._shares(DK, i)
+        before = (self.O * U).sum(1)  # o_j · u_j
+        without = before if self.score.normalised else torch.zeros_like(before)
+        beta_u = (self.X[i] @ U.mT - without) / self.spare_of[i]
+        pairs = self._sharp_pairs(i)
+        if pairs is not None:
+            b, j = pairs
+            beta_u = beta_u.index_put((b, j), ((self.X[i[b]] - self.O_sharp[j]) * U[j]).sum(1))
+        rows = before + (q - p) * beta_u + q * (D @ U.mT)
+        _, _, _, moved = self._changed_row(D, DK, DQ, i)
+        return rows.scatter(1, i[:, None], (moved * U[i]).sum(1, keepdim=True)).sum(1)
+
     def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
         """The attention of every row on the changed word after the change (`share_of[i]` is that before it)."""
-        s = self.score_of[i] + (y - self.X[i]) @ self.K.mT
-        q = self.score.share(self.score.mass(s), self.rest_of[i])
-        own_scores = (y @ self.Q.mT).scatter(1, i[:, None], ((y @ self.W_symmetric) * y).sum(1, keepdim=True))
-        return q.scatter(1, i[:, None], self.score.attend(own_scores).gather(1, i[:, None]))
+        D = y - self.X[i]
+        DK, _, DQ = (D @ self.table.mT).split(self.n, 1)
+        _, a, _, _ = self._changed_row(D, DK, DQ, i)
+        return self._shares(DK, i).scatter(1, i[:, None], a.gather(1, i[:, None]))
+
+    def _shares(self, DK: Float[Tensor, "b n"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
+        """q: the attention of the rows j ≠ i on the changed word."""
+        return self.score.share(self.score.mass(self.score_of[i] + DK), self.rest_of[i])
 
     # Features, and several changed rows ---------------------------------------------------------------------------
 
@@ -313,6 +342,16 @@ class _OneRowChange(torch.autograd.Function):
     def backward(ctx: Any, by_value: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return by_value[:, None] * gradient, None, None
+
+
+def _squared_distances(X: Float[Tensor, "n d"], O: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
+    """‖x_i − o_j‖² from one matrix product, and from the difference itself where the product would cancel."""
+    size = X.square().sum(1)[:, None] + O.square().sum(1)
+    out = size - 2 * X @ O.mT
+    near = (out < 1e-3 * size).nonzero()
+    for i, j in (pairs.unbind(1) for pairs in near.split(1 << 14)):
+        out[i, j] = (X[i] - O[j]).square().sum(1)
+    return out
 
 
 def _unit(v: Tensor) -> Tensor:
