@@ -1,6 +1,6 @@
 """The first result: which word of a text can move softmax attention most, and how much more than a random change.
 
-    python examples/first_result.py
+python examples/first_result.py
 """
 
 import oneword as ow

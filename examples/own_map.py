@@ -1,6 +1,6 @@
 """A map of one's own: two heads of attention, as a plain function of X. The search needs nothing but its gradient.
 
-    python examples/own_map.py
+python examples/own_map.py
 """
 
 import math

@@ -120,11 +120,11 @@ class Sphere(Constraint):
         least = self._least_cosine(x)
         y = unit(direction)
         along = (y * axis).sum(-1, keepdim=True)
-        across = unit(y - along * axis)
-        across = unit(across - (across * axis).sum(-1, keepdim=True) * axis)  # again: the first may be mere rounding
+        across = y - along * axis
         # Straight away from x, every point of the rim is as good; on a line there is no rim, only x's own side.
-        straight = across.abs().amax(-1, keepdim=True) == 0
-        across = torch.where(straight, _orthogonal(axis), across)
+        straight = across.norm(dim=-1, keepdim=True) < torch.finfo(x.dtype).eps ** 0.5
+        across = torch.where(straight, _orthogonal(axis), unit(across))
+        across = unit(across - (across * axis).sum(-1, keepdim=True) * axis)  # again: rounding left something along x
         at_rim = axis if x.shape[-1] == 1 else least * axis + (1 - least.square()).clamp_min(0).sqrt() * across
         # A direction of length 0 says nothing: stay at the word's own place on the sphere.
         y = torch.where(direction.abs().amax(-1, keepdim=True) > 0, y, axis)

@@ -150,6 +150,7 @@ class AttentionProbe(Probe):
         return apply(y.reshape(len(i), -1), i.reshape(-1), self)
 
     def value_and_gradient(self, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+        check_candidates(self.X, y, i)
         if i.ndim == 2 and i.shape[1] > 1:
             return super().value_and_gradient(y, i)
         value, gradient = self._one_row(y.detach().reshape(len(i), -1), i.reshape(-1), need_gradient=True)
@@ -163,7 +164,7 @@ class AttentionProbe(Probe):
         X, n = self.X, self.n
         x = X[i]
         D = y - x
-        DK, DO, DQ = (D @ self.table.mT).split(n, 1)
+        DK, DO = (D @ self.table[: 2 * n].mT).split(n, 1)
         own = i[:, None]
 
         # Rows j ≠ i.
@@ -182,7 +183,7 @@ class AttentionProbe(Probe):
         rows = rise.square() * beta2 + 2 * q * rise * u + q.square() * DD
         value = rows.scatter(1, own, 0).sum(1)
 
-        t, a, DW, moved = self._changed_row(D, DK, DQ, i)
+        t, a, yW, moved = self._changed_row(y, i)
         a_own = a.gather(1, own)
         h = moved - self.O[i]
         value = value + h.square().sum(1)
@@ -196,27 +197,28 @@ class AttentionProbe(Probe):
         by_t = self.score.pull(a, t, by_a)
         by_t_own = by_t.gather(1, own)
         by_o = -by_u
-        gradient = 2 * (q.square().scatter(1, own, 0).sum(1, keepdim=True) * D + a_own * h + by_t_own * DW)
+        gradient = 2 * (q.square().scatter(1, own, 0).sum(1, keepdim=True) * D + a_own * h + by_t_own * yW)
         gradient += by_u.sum(1, keepdim=True) * x
         if not self.score.normalised:
             by_o = torch.zeros_like(by_o)
         elif pairs is not None:
             gradient.index_add_(0, b, by_o[b, j][:, None] * self.O_sharp[j])
             by_o = by_o.index_put((b, j), by_o.new_zeros(()))
-        # by_t reaches Q_l for every l, and K_i through the word's score with itself.
-        gradient += torch.cat([by_q.scatter(1, own, by_t_own), by_o, by_t], 1) @ self.table
+        gradient += torch.cat([by_q.scatter(1, own, 0), by_o, by_t.scatter(1, own, 0)], 1) @ self.table
         return value, gradient
 
     def _changed_row(
-        self, D: Float[Tensor, "b d"], DK: Float[Tensor, "b n"], DQ: Float[Tensor, "b n"], i: Int[Tensor, " b"]
+        self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n"], Float[Tensor, "b d"], Float[Tensor, "b d"]]:
-        """Row i, all of whose scores are new: scores, weights, ΔW (symmetrised) and output."""
+        """Row i, all of whose scores are new: scores, weights, yW (symmetrised) and output.
+
+        The scores come from y itself: near y = 0, S + ΔQ would be mere rounding, which a normalised ReLU blows up.
+        """
         own = i[:, None]
-        DW = D @ self.W_symmetric
-        with_itself = self.S[i, i][:, None] + DK.gather(1, own) + DQ.gather(1, own) + (DW * D).sum(1, keepdim=True)
-        t = (self.S[i] + DQ).scatter(1, own, with_itself)
+        yW = y @ self.W_symmetric
+        t = (y @ self.Q.mT).scatter(1, own, (yW * y).sum(1, keepdim=True))
         a = self.score.attend(t)
-        return t, a, DW, a @ self.X + a.gather(1, own) * D
+        return t, a, yW, a @ self.X + a.gather(1, own) * (y - self.X[i])
 
     def _sharp_pairs(self, i: Int[Tensor, " b"]) -> tuple[Tensor, Tensor] | None:
         """(candidate, row j) where the changed word has most of the attention of row j."""
@@ -231,8 +233,7 @@ class AttentionProbe(Probe):
             return super().inner(y, i, u)
         i, y, U = i.reshape(-1), y.reshape(len(i), -1), u.reshape(self.X.shape)
         D = y - self.X[i]
-        DK, _, DQ = (D @ self.table.mT).split(self.n, 1)
-        p, q = self.share_of[i], self._shares(DK, i)
+        p, q = self.share_of[i], self._shares(D @ self.K.mT, i)
         before = (self.O * U).sum(1)  # o_j · u_j
         without = before if self.score.normalised else torch.zeros_like(before)
         beta_u = (self.X[i] @ U.mT - without) / self.spare_of[i]
@@ -241,15 +242,13 @@ class AttentionProbe(Probe):
             b, j = pairs
             beta_u = beta_u.index_put((b, j), ((self.X[i[b]] - self.O_sharp[j]) * U[j]).sum(1))
         rows = before + (q - p) * beta_u + q * (D @ U.mT)
-        _, _, _, moved = self._changed_row(D, DK, DQ, i)
+        _, _, _, moved = self._changed_row(y, i)
         return rows.scatter(1, i[:, None], (moved * U[i]).sum(1, keepdim=True)).sum(1)
 
     def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
         """The attention of every row on the changed word after the change (`share_of[i]` is that before it)."""
-        D = y - self.X[i]
-        DK, _, DQ = (D @ self.table.mT).split(self.n, 1)
-        _, a, _, _ = self._changed_row(D, DK, DQ, i)
-        return self._shares(DK, i).scatter(1, i[:, None], a.gather(1, i[:, None]))
+        _, a, _, _ = self._changed_row(y, i)
+        return self._shares((y - self.X[i]) @ self.K.mT, i).scatter(1, i[:, None], a.gather(1, i[:, None]))
 
     def _shares(self, DK: Float[Tensor, "b n"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
         """q: the attention of the rows j ≠ i on the changed word."""
@@ -286,7 +285,7 @@ class AttentionProbe(Probe):
         else:
             stays = outside + self.score.attend(s) @ y
         # Rows that change: every score is new.
-        t = self.S[rows] + D @ self.Q.mT  # (b, m, n)
+        t = y @ self.Q.mT  # (b, m, n)
         t = t.index_copy(2, rows, y @ self.W @ y.mT / math.sqrt(self.d))
         a = self.score.attend(t)
         moves = a @ X + a[:, :, rows] @ D
@@ -321,7 +320,7 @@ class AttentionProbe(Probe):
         away = _unit(x - self.O.mean(0))
         toward = self._key_directions[:, None] + 0.7 * away[:, None]  # (p, s, m, d)
         rest = torch.stack([self._mean_key.expand_as(x), away, -away, -x], 1)
-        return torch.cat([toward, rest], 1)
+        return torch.cat([rest, toward], 1)
 
     def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
         return self._mean_key.expand(len(i), 1, i.shape[1], self.d)

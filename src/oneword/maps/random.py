@@ -203,8 +203,9 @@ class LoneWordFeatures(LayeredFeatures):
     block: Float[Tensor, "k d"]
 
     def _preactivation(self, X: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch k"]:
-        others = X.square().sum((-2, -1)) - X[..., self.only, :].square().sum(-1)
-        return X[..., self.only, :] @ self.block.mT + others.clamp_min(0).sqrt()[..., None] * self.rest
+        squares = X.square().sum(-1)
+        others = squares[..., : self.only].sum(-1) + squares[..., self.only + 1 :].sum(-1)
+        return X[..., self.only, :] @ self.block.mT + others.sqrt()[..., None] * self.rest
 
     def forward(self, X: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch k"]:
         check_matches(X, self.blocks.like, self.d, self.n)
@@ -254,6 +255,10 @@ class LayeredProbe(Probe):
     def preactivations(self, y: Tensor, i: Tensor) -> Float[Tensor, "b k"]:
         """z of the changed texts."""
         check_candidates(self.X, y, i)
+        if self.only is not None and bool((i != self.only[0]).any()):
+            raise RangeError(
+                f"expected changes of position {self.only[0]} only, got {i.unique().tolist()}: use the map itself"
+            )
         D = (y - self.X[i]).reshape(len(i), -1, self.d)  # (b, m, d)
         z = self.z
         for slot, rows in enumerate(i.reshape(len(i), -1).unbind(1)):  # candidates that change the same row together

@@ -196,14 +196,15 @@ def _climb(
     for step in range(search.steps):
         if step in (search.steps // 4, search.steps // 2) and step:
             stay = max(search.keep, -(-y.shape[1] // 3))
-            order = best.argsort(dim=1, descending=True, stable=True)[:, :stay]
+            rank = best.index_fill(1, best.new_zeros(1, dtype=torch.long), torch.inf)  # the first start always goes on
+            order = rank.argsort(dim=1, descending=True, stable=True)[:, :stay]
             best, best_y, y = (_pick(t, order) for t in (best, best_y, y))
         value, gradient = _with_gradient(probe, rows, y, search.memory)
-        rising = bool((value > best).any())
+        rising = (value > best).any(1)  # a set of rows that has come to rest stays there, whatever the others do
         best, best_y = _larger(best, best_y, value, y)
-        if not rising:
+        if not bool(rising.any()):
             break
-        y = within.toward(x.expand_as(y), gradient)
+        y = torch.where(rising[:, None, None, None], within.toward(x.expand_as(y), gradient), y)
         progress((step + 1) / search.steps)
     best, best_y = _larger(best, best_y, _evaluate(probe, rows, y, search.memory), y)
     order = best.argsort(dim=1, descending=True, stable=True)[:, : search.keep]
@@ -243,6 +244,7 @@ def _polish(
             )
         if count % 15 == 0:  # settled: fifteen steps brought less than one part in 10⁶, or the step has vanished
             settled = (value <= recent * (1 + 1e-6)) | (step.flatten(1) < 1e-7)
+            step = step * ~settled[..., None, None]  # it stays there, however long the others go on
             recent = value
             if bool(settled.all()):
                 break
