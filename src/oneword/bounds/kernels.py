@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 STEP = 0.125
+STRIDE = 4  # nodes of the coarse pass
 LIMIT = 14.0  # beyond ±LIMIT, q differs from 0 or 1 by less than 1e-6: bounded by its slope instead
 LOGITS: Array = np.arange(-LIMIT, LIMIT + STEP / 2, STEP)
 SHARES: Array = 1 / (1 + np.exp(-LOGITS))
@@ -44,6 +45,30 @@ def _quadratic_between(first: float, last: float, w: float, e: float, m: float) 
 
 
 @njit(cache=True)
+def _at_node(
+    q: float,
+    t: float,
+    p: float,
+    inv: float,
+    v2: float,
+    u0: float,
+    wu: float,
+    r2: float,
+    weight: float,
+    c0: float,
+    w: float,
+    e: float,
+    m: float,
+) -> float:
+    """φ(q) − 2et − mt² at one node, the largest that the cell allows."""  # fmt: skip
+    alpha = (q - p) * inv
+    qa = q * alpha
+    off = qa - c0
+    phi = alpha * alpha * v2 + 2.0 * (qa * u0 + abs(qa) * wu) + q * q * r2 + weight * off * off
+    return phi + _quadratic(t, w, e, m)
+
+
+@njit(cache=True)
 def rows_bound(
     rows: Array,
     cell: tuple[float, float, float, float],
@@ -64,6 +89,7 @@ def rows_bound(
     s0, a0, hs, ha = cell
     total = 0.0
     last = logits.shape[0] - 1
+    at = np.empty(last + 1)
     for j in range(rows.shape[0]):
         c, p, inv, v2 = rows[j, 0], rows[j, 1], rows[j, 2], rows[j, 3]
         vs, va, ks, ka, K_off, v_off = rows[j, 4], rows[j, 5], rows[j, 6], rows[j, 7], rows[j, 8], rows[j, 9]
@@ -93,20 +119,18 @@ def rows_bound(
         best = -1e300
         first_node = max(0, math.floor((lo - logits[0]) / STEP))
         last_node = min(last, math.ceil((hi - logits[0]) / STEP))
-        for g in range(first_node, last_node + 1):
-            q = shares[g]
-            alpha = (q - p) * inv
-            qa = q * alpha
-            value = (
-                alpha * alpha * v2
-                + 2.0 * qa * u0
-                + 2.0 * abs(qa) * wu
-                + q * q * r2
-                + weight * (qa - c0) * (qa - c0)
-                + _quadratic(logits[g] - center, w, e, m)
-            )
-            if value > best:
-                best = value
+        # Every STRIDE-th node first: between two of them the function rises by at most STRIDE²·rise, and where even
+        # that stays below the largest value so far (plus rise, which is added in the end), the rest can be left out.
+        for g in range(first_node, last_node + 1, STRIDE):
+            at[g] = _at_node(shares[g], logits[g] - center, p, inv, v2, u0, wu, r2, weight, c0, w, e, m)
+            best = max(best, at[g])
+        for left in range(first_node, last_node + 1, STRIDE):
+            right = left + STRIDE
+            reach = at[left] if right > last_node else max(at[left], at[right])
+            if right <= last_node and reach + (STRIDE * STRIDE - 1) * rise <= best:
+                continue
+            for g in range(left + 1, min(right, last_node + 1)):
+                best = max(best, _at_node(shares[g], logits[g] - center, p, inv, v2, u0, wu, r2, weight, c0, w, e, m))
         best += rise
         if lo < logits[0]:  # q between 0 and shares[0]
             alpha = -p * inv
