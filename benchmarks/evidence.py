@@ -78,16 +78,18 @@ def main(asked: list[str]) -> None:
     unknown = [name for name in asked if name not in SECTIONS]
     if unknown:
         sys.exit(f"expected sections out of {', '.join(SECTIONS)}, got {', '.join(unknown)}")
-    kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+    about = made_on()
     for name in asked or SECTIONS:
         print(f"{name} …", flush=True)
         torch.set_num_threads(CORES if name == "laws" else 1)  # small problems are faster on one; speed sets its own
         started = time.monotonic()
         numbers = SECTIONS[name]()
-        kept[name] = {"made_on": made_on(), "seconds": round(time.monotonic() - started, 1), "numbers": numbers}
-        FILE.parent.mkdir(exist_ok=True)
+        seconds = round(time.monotonic() - started, 1)
+        about["threads"] = torch.get_num_threads()
+        kept = json.loads(FILE.read_text()) if FILE.exists() else {}  # now: another run may have added to it
+        kept[name] = {"made_on": about, "seconds": seconds, "numbers": numbers}
         FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-        print(f"{name}: {kept[name]['seconds']} s", flush=True)
+        print(f"{name}: {seconds} s", flush=True)
 
 
 if __name__ == "__main__":

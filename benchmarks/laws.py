@@ -69,7 +69,7 @@ def deep_random_features(d: int = 192) -> list[dict[str, float]]:
 
 def attention(d: int = 768, trials: int = 3) -> dict[str, Any]:
     """S_RAF and S_ReLU-RAF, sup over all positions, n = 10 … 250."""
-    out: dict[str, Any] = {"d": d}
+    out: dict[str, Any] = {"d": d, "search": "quick"}
     for score in ("softmax", "relu"):
         ns, values = [], []
         for n in (10, 25, 50, 100, 175, 250):

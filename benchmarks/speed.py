@@ -53,6 +53,9 @@ def attention(threads: int) -> dict[str, float]:
     all_seconds, all_value = timed(lambda: run(every, Ascent.quick()), 3)
     full_seconds, full_value = timed(lambda: run(every, Ascent()))
 
+    if min(one_value, all_value, full_value) < plain_value:
+        raise SystemExit(f"the search attains {one_value}, {all_value}, {full_value}: less than {plain_value}")
+
     few = Ascent(random=0, steps=4, keep=1, polish=0)
     fast, plain = phi.at(X), ForwardProbe(phi, X)
     plain.leading_direction = fast.leading_direction  # type: ignore[method-assign]  # the same starts

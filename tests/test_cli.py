@@ -76,7 +76,7 @@ def test_out_writes_results_that_load_and_figures(oneword, tmp_path):
     run = oneword("measure", "--gaussian", "5,8", "--quick", "--out", str(tmp_path / "new"))
     assert run.returncode == 0, run.stderr
     names = {path.name for path in (tmp_path / "new").iterdir()}
-    assert {"attention.json", "attention.safetensors", "attention.pdf", "rf.png"} <= names
+    assert {"attention.json", "attention.json.safetensors", "attention.pdf", "rf.png"} <= names
     assert ow.Sensitivity.load(tmp_path / "new" / "attention.json").value > 0
 
 
@@ -102,6 +102,9 @@ def test_the_command_line_gives_the_numbers_of_the_library(oneword):
         (["measure", "--gaussian", "5,8", "--target", "0.5"], "target"),
         (["measure", "--gaussian", "5,8", "--quick", "--json", "/no/such/folder/x.json"], "--json"),
         (["measure", "--gaussian", "5000,768", "--map", "rf"], "GB"),
+        (["measure", "--gaussian", "5,8", "--map", "drf-²"], "'drf-²'"),
+        (["measure", "--gaussian", "5,8", "--device", "abacus"], "'abacus'"),
+        (["measure", "--gaussian", "100000000,1000000"], "GB"),
         (["measure", "--gausian", "5,8"], "--gaussian"),
     ],
 )
@@ -115,7 +118,7 @@ def test_bad_input_is_one_line_and_exit_code_2(oneword, arguments, says):
 
 
 def test_debug_raises_what_went_wrong(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["oneword", "--debug", "measure", "--gaussian", "50"])
+    monkeypatch.setattr(sys, "argv", ["oneword", "measure", "--gaussian", "50", "--debug"])
     with pytest.raises(ow.OnewordError, match="'50'"):
         main()
 

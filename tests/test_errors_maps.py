@@ -1,6 +1,5 @@
 """What a map cannot do is refused by name, in one line that says what was expected, what was given and what to do."""
 
-import os
 import re
 from collections.abc import Callable
 
@@ -8,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from oneword import memory
 from oneword.errors import (
     DTypeError,
     MemoryLimitError,
@@ -18,7 +18,6 @@ from oneword.errors import (
     UnknownNameError,
     ZeroNormError,
 )
-from oneword.maps import blocks
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, ModuleFeatures
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
@@ -142,8 +141,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
 
 def machine(monkeypatch: pytest.MonkeyPatch, gigabytes: int) -> None:
     """A computer of this size, whatever the tests run on."""
-    sizes = {"SC_PAGE_SIZE": 1 << 12, "SC_PHYS_PAGES": gigabytes << 18}
-    monkeypatch.setattr(blocks.os, "sysconf", lambda name: sizes.get(name) or os.sysconf(name))
+    monkeypatch.setattr(memory, "physical_memory", lambda: gigabytes << 30)
 
 
 def test_random_features_too_large_for_the_machine_are_refused_at_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:

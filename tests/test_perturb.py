@@ -200,5 +200,6 @@ def test_a_word_too_far_from_the_sphere_is_refused_with_its_norm() -> None:
 
 
 def test_what_is_allowed_is_written_down() -> None:
-    assert Ball(2.0).describe() == {"set": "Ball", "radius": 2.0}
-    assert Sphere(largest=1.0).describe() == {"set": "Sphere", "norm": None, "largest": 1.0}
+    assert Ball(2.0).describe() == {"set": "Ball", "radius": 2.0, "shown": "‖Δ‖ ≤ 2"}
+    sphere = {"set": "Sphere", "norm": None, "largest": 1.0, "shown": "‖y‖ = √d, ‖Δ‖ ≤ 1"}
+    assert Sphere(largest=1.0).describe() == sphere

@@ -17,6 +17,11 @@ def test_unknown_names_are_attribute_errors():
     assert not hasattr(ow, "sensitivty")
 
 
+def test_the_verb_stays_a_function_whatever_is_imported():
+    code = "import oneword.measure, oneword as ow; ow.theory.rf_sensitivity(9, 9); print(callable(ow.sensitivity))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "True"
+
+
 def test_import_alone_does_not_load_torch():
     code = "import sys, oneword; print('torch' in sys.modules, 'sensitivity' in dir(oneword))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == [

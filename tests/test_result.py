@@ -3,6 +3,7 @@
 import io
 import json
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -32,7 +33,7 @@ def test_save_and_load_lose_nothing(result, tmp_path):
 
 def test_saving_leaves_no_other_file(result, tmp_path):
     result.save(tmp_path / "s.json")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.json", "s.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.json", "s.json.safetensors"]
 
 
 def test_a_result_without_certificate_or_baseline_survives_too(tmp_path):
@@ -45,10 +46,30 @@ def test_a_result_without_certificate_or_baseline_survives_too(tmp_path):
     assert "–" in _terminal(s)
 
 
+def test_names_that_look_alike_do_not_share_their_arrays(result, tmp_path):
+    other = ow.sensitivity(ow.AttentionFeatures.draw(8, seed=1), ow.gaussian(4, 8, seed=1), certify=False)
+    paths = [result.save(tmp_path / "c0.1"), other.save(tmp_path / "c0.2")]
+    assert [torch.equal(ow.Sensitivity.load(p).delta, s.delta) for p, s in zip(paths, (result, other), strict=True)]
+
+
+def test_numpy_numbers_in_the_question_can_be_saved(tmp_path):
+    one = np.int64(1)
+    s = ow.sensitivity(
+        ow.AttentionFeatures.draw(4, seed=0),
+        ow.gaussian(3, 4),
+        seed=one,
+        words=one,
+        positions=np.arange(2),
+        within=ow.Ball(np.float32(2)),
+        certify=ow.Certify(2.0, np.inf),
+    )
+    assert ow.Sensitivity.load(s.save(tmp_path / "s.json")).value == s.value
+
+
 @pytest.mark.parametrize("damage", ["missing", "not json", "other json", "arrays missing", "arrays truncated"])
 def test_damaged_files_are_one_line_errors(result, tmp_path, damage):
     path = result.save(tmp_path / "s.json")
-    arrays = path.with_suffix(".safetensors")
+    arrays = path.with_name("s.json.safetensors")
     if damage == "missing":
         path.unlink()
     elif damage == "not json":

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
     from oneword.maps.random import DeepRandomFeatures, RandomFeatures
     from oneword.maps.scores import ReLU, Softmax
+    from oneword.measure import sensitivity
     from oneword.perturb import Ball, Sphere
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
     from oneword.search.status import Status
-    from oneword.sensitivity import sensitivity
     from oneword.text.context import Context
     from oneword.text.synthetic import clustered, gaussian
 
@@ -51,7 +51,7 @@ _HOME = {
     "Status": "search.status",
     "clustered": "text.synthetic",
     "gaussian": "text.synthetic",
-    "sensitivity": "sensitivity",
+    "sensitivity": "measure",
 }
 
 __all__ = [
@@ -80,6 +80,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("errors", "theory"):
+        return import_module(f"oneword.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'oneword' has no attribute {name!r}")
     value = getattr(import_module(f"oneword.{_HOME[name]}"), name)

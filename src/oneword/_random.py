@@ -33,7 +33,8 @@ def resolve_seed(seed: int | None, generator: torch.Generator | None) -> int:
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
     """The generator of one named stream."""
-    digest = hashlib.sha256(repr((int(seed), *names)).encode()).digest()
+    key = (int(seed), *(name if isinstance(name, str) else int(name) for name in names))
+    digest = hashlib.sha256(repr(key).encode()).digest()
     words = np.frombuffer(digest, dtype=np.uint32).tolist()
     return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(words)))
 

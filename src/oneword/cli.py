@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     import torch
 
     from oneword.maps.base import FeatureMap
+    from oneword.measure import Report
     from oneword.result import Sensitivity
-    from oneword.sensitivity import Report
 
 app = typer.Typer(
     name="oneword",
@@ -42,11 +43,11 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
-    context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
 ) -> None:
-    context.obj = {"debug": debug}
+    pass
 
 
 @app.command()
@@ -84,6 +85,7 @@ def measure(
         str | None, typer.Option("--json", metavar="FILE", help="Write all results to one file; - is standard output.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
 ) -> None:
     """Measure every word of a text, for each map: S_φ(X) of Eq. 1, the sup over ALL positions and the whole ball.
 
@@ -105,6 +107,7 @@ def measure(
         raise RangeError("expected a text, got none: give --gaussian N,D, for example --gaussian 50,384")
     n, d = _two_numbers(gaussian)
     number_type = _dtype(dtype)
+    _check_device(device)
     text = draw_text(n, d, cosine=cosine, seed=seed, dtype=number_type, device=device)
     span = None if radius is None else radius * d**0.5
     within = Sphere(largest=span) if sphere else Ball(span)
@@ -130,7 +133,7 @@ def measure(
     if json_file is not None:
         _dump([result.to_dict() for result in results], json_file)
     if out is not None and not quiet and json_file != "-":
-        typer.echo(f"written: {out}/*.json, *.pdf, *.png")
+        typer.echo(f"written to {out}: results (*.json with *.safetensors) and figures (*.pdf, *.png)")
 
 
 @app.command()
@@ -181,17 +184,27 @@ def _dtype(name: str) -> torch.dtype:
     return torch.float64 if name == "float64" else torch.float32
 
 
+def _check_device(name: str) -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UnknownNameError(f"expected --device to name a device that is here, got {name!r} ({reason})") from None
+
+
 def _map(name: str, n: int, d: int, seed: int, dtype: torch.dtype, device: str) -> FeatureMap:
     """The map a name on the command line stands for."""
     from oneword import AttentionFeatures, DeepRandomFeatures, RandomFeatures
-    from oneword.maps.scores import score
+    from oneword.maps.scores import SCORES, score
 
     kind, _, detail = name.partition("-")
-    if kind == "attention":
+    if kind == "attention" and (not detail or difflib.get_close_matches(detail, SCORES)):
         return AttentionFeatures.draw(d, score=score(detail or "softmax"), seed=seed, dtype=dtype, device=device)
     if name == "rf":
         return RandomFeatures.draw(n, d, seed=seed, dtype=dtype, device=device)
-    if kind == "drf" and detail.isdigit():
+    if kind == "drf" and detail.isdecimal():
         return DeepRandomFeatures.draw(n, d, depth=int(detail), seed=seed, dtype=dtype, device=device)
     raise UnknownNameError(f"expected --map out of {MAPS}, got {name!r}")
 
@@ -232,8 +245,13 @@ def _write(result: Sensitivity, folder: Path, name: str) -> None:
         raise RangeError(f"expected --out to name a folder that can be made, got {folder} ({error.strerror})") from None
     result.save(folder / f"{name}.json")
     figure = result.plot()
-    for suffix in ("pdf", "png"):
-        figure.savefig(folder / f"{name}.{suffix}")
+    try:
+        for suffix in ("pdf", "png"):
+            figure.savefig(folder / f"{name}.{suffix}")
+    except OSError as error:
+        raise RangeError(
+            f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
+        ) from None
 
 
 def _dump(data: Any, target: str) -> None:

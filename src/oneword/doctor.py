@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oneword._version import __version__
+from oneword.memory import physical_memory
 
 EXTRAS = {
     "embedded": "the default encoder and 25,000 reviews, offline",
@@ -35,7 +36,7 @@ def examine() -> dict[str, Any]:
         "machine": {
             "system": f"{platform.system()} {platform.machine()}",
             "cores": os.cpu_count(),
-            "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+            "memory_gb": round(physical_memory() / 1e9, 1),
             "accelerator": _accelerator(),
         },
         "packages": {name: _version(name) for name in core},

@@ -57,7 +57,7 @@ class Ball(Constraint):
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        _positive("radius", self.radius)
+        object.__setattr__(self, "radius", _positive("radius", self.radius))
 
     def _r(self, d: int) -> float:
         return math.sqrt(d) if self.radius is None else self.radius
@@ -81,7 +81,8 @@ class Ball(Constraint):
         return ((y - x).norm(dim=-1) / r - 1).clamp_min(0)
 
     def describe(self) -> dict[str, float | str | None]:
-        return {"set": "Ball", "radius": self.radius}
+        shown = "‖Δ‖ ≤ √d" if self.radius is None else f"‖Δ‖ ≤ {self.radius:g}"
+        return {"set": "Ball", "radius": self.radius, "shown": shown}
 
 
 @final
@@ -89,15 +90,15 @@ class Ball(Constraint):
 class Sphere(Constraint):
     """‖y‖ = norm (√d by default), as every real word has it; optionally ‖y − x‖ ≤ largest.
 
-    The original word has to lie on the sphere itself where `largest` is given.
+    With `largest`, the original word has to lie within that distance of the sphere.
     """
 
     norm: float | None = None
     largest: float | None = None
 
     def __post_init__(self) -> None:
-        _positive("norm", self.norm)
-        _positive("largest", self.largest)
+        object.__setattr__(self, "norm", _positive("norm", self.norm))
+        object.__setattr__(self, "largest", _positive("largest", self.largest))
 
     def _radius(self, d: int) -> float:
         return math.sqrt(d) if self.norm is None else self.norm
@@ -126,8 +127,11 @@ class Sphere(Constraint):
         across = torch.where(straight, _orthogonal(axis), unit(across))
         across = unit(across - (across * axis).sum(-1, keepdim=True) * axis)  # again: rounding left something along x
         at_rim = axis if x.shape[-1] == 1 else least * axis + (1 - least.square()).clamp_min(0).sqrt() * across
-        # A direction of length 0 says nothing: stay at the word's own place on the sphere.
-        y = torch.where(direction.abs().amax(-1, keepdim=True) > 0, y, axis)
+        # A direction of length 0 says nothing: stay at the word's own place on the sphere, or anywhere if it has none.
+        e = torch.zeros_like(axis)
+        e[..., 0] = 1
+        own = torch.where(axis.abs().amax(-1, keepdim=True) > 0, axis, e)
+        y = torch.where(direction.abs().amax(-1, keepdim=True) > 0, y, own)
         return R * unit(torch.where(along < least, at_rim, y))
 
     def project(self, x: Tensor, y: Tensor) -> Tensor:
@@ -159,7 +163,9 @@ class Sphere(Constraint):
         return torch.maximum(off, (y - x).norm(dim=-1) / self.largest - 1).clamp_min(0)
 
     def describe(self) -> dict[str, float | str | None]:
-        return {"set": "Sphere", "norm": self.norm, "largest": self.largest}
+        shown = "‖y‖ = √d" if self.norm is None else f"‖y‖ = {self.norm:g}"
+        near = "" if self.largest is None else f", ‖Δ‖ ≤ {self.largest:g}"
+        return {"set": "Sphere", "norm": self.norm, "largest": self.largest, "shown": shown + near}
 
 
 def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
@@ -179,6 +185,7 @@ def _gaussian(count: int, x: Float[Tensor, " d"], rng: np.random.Generator) -> F
     return torch.from_numpy(rng.standard_normal((count, x.shape[-1]))).to(x)
 
 
-def _positive(name: str, value: float | None) -> None:
+def _positive(name: str, value: float | None) -> float | None:
     if value is not None and not (math.isfinite(value) and value > 0):
         raise RangeError(f"expected {name} > 0 and finite, got {value}")
+    return None if value is None else float(value)

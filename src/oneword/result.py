@@ -39,12 +39,14 @@ class Sensitivity:
     | `upper` | | a certificate: no allowed change exceeds it; None where there is none (`certificate` says why) |
     | `positions` | i | the words whose change attains `value`; `rows` are their rows of X |
     | `delta` | Δ | (d,) for one row, (m, d) for several |
-    | `per_word` | | one line a word: word, rows, value, upper, baseline (mean of random changes) |
+    | `baseline` | | mean relative change over random allowed changes at `positions`; NaN where none were drawn |
+    | `per_word` | | one line a word, changed alone: word, rows, value, upper, baseline |
     | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time |
     """
 
     value: float
     upper: float | None
+    baseline: float
     positions: tuple[int, ...]
     rows: tuple[int, ...]
     delta: Float[Tensor, "*m d"]
@@ -56,7 +58,7 @@ class Sensitivity:
 
     @property
     def position(self) -> int:
-        """The changed word, or the first of several."""
+        """The changed word, or the first of several in the order of the text."""
         return self.positions[0]
 
     @property
@@ -86,7 +88,7 @@ class Sensitivity:
             "upper": self.upper,
             "positions": self.positions,
             "word": self.word,
-            "baseline": float(self.per_word["baseline"].mean()),
+            "baseline": self.baseline,
             "kind": self.kind,
             "status": str(self.status),
             "seconds": self.provenance["seconds"],
@@ -101,7 +103,7 @@ class Sensitivity:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write `path` (JSON) and, beside it, the arrays (safetensors); each file appears whole or not at all."""
         path = Path(path)
-        arrays = path.with_suffix(".safetensors")
+        arrays = path.with_name(path.name + ".safetensors")
         _write(arrays, save({"delta": self.delta.detach().cpu().contiguous()}))
         _write(path, json.dumps(self.to_dict() | {"arrays": arrays.name}, indent=1, allow_nan=False).encode())
         return path
@@ -112,6 +114,7 @@ class Sensitivity:
             "format": FORMAT,
             "value": self.value,
             "upper": self.upper,
+            "baseline": None if math.isnan(self.baseline) else self.baseline,
             "kind": self.kind,
             "status": self.status.name,
             "certificate": self.certificate,
@@ -134,6 +137,7 @@ class Sensitivity:
             return cls(
                 value=data["value"],
                 upper=data["upper"],
+                baseline=math.nan if data["baseline"] is None else data["baseline"],
                 positions=tuple(data["positions"]),
                 rows=tuple(data["rows"]),
                 delta=delta,
@@ -148,17 +152,27 @@ class Sensitivity:
             raise FileFormatError(f"expected a result written by Sensitivity.save, got {path} ({reason})") from None
 
     def _headline(self) -> str:
-        about = self.provenance["map"]
-        kind = f"{about['map']} ({about['score']})" if "score" in about else about["map"]
-        return f"{kind}, n = {self.provenance['n']}, d = {self.provenance['d']}"
+        """Map, size, and what the numbers are a sup over."""
+        about = self.provenance
+        kind = f"{about['map']['map']} ({about['map']['score']})" if "score" in about["map"] else about["map"]["map"]
+        able, words = len(self.per_word), about["words"]
+        which = "" if able == about["text_words"] else f", {able} of {about['text_words']} words may change"
+        together = "" if words == 1 else f", {words} words at once"
+        return f"{kind}, n = {about['n']}, d = {about['d']}, {about['within']['shown']}{which}{together}"
 
     def _parts(self) -> tuple[str, list[str]]:
         sign = "=" if self.kind == "exact" else "≥"
         bracket = f"S {sign} {self.value:.4f}"
         if self.upper is not None:
-            bracket += f", S ≤ {self.upper:.4f} ({self.ratio:.2f}×)"
+            ratio = f" ({self.ratio:.2f}×)" if math.isfinite(self.ratio) else ""
+            bracket += f", S ≤ {self.upper:.4f}{ratio}"
         at = f"at {self.word!r} (position {', '.join(map(str, self.positions))})"
-        return self._headline(), [bracket, at, f"{self.kind}, {self.status}", self.certificate]
+        lines = [bracket, at, f"{self.kind}, {self.status}", self.certificate]
+        if self.status is Status.STEP_LIMIT:
+            lines.append(self.status.remedy)
+        if len(self.positions) > 1:
+            lines.append("below: each word alone")
+        return self._headline(), lines
 
     def __repr__(self) -> str:
         head, lines = self._parts()
@@ -175,9 +189,14 @@ def _write(path: Path, content: bytes) -> None:
     """All of the file or none of it: written beside, then renamed."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(content)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
+            try:
+                file.write(content)
+                file.flush()
+                os.chmod(file.name, 0o644)
+                os.replace(file.name, path)
+            except OSError:
+                os.unlink(file.name)
+                raise
     except OSError as error:
         raise FileFormatError(
             f"expected a place that can be written, got {path} ({error.strerror}): choose another"

@@ -260,13 +260,13 @@ def test_the_cheap_norm_of_a_wide_layer_is_above_its_norm(dtype: torch.dtype, mo
     exact = [layers.layer_norm(V) for V in small]
     for V, norm in zip(small, exact, strict=True):
         assert norm == pytest.approx(float(torch.linalg.matrix_norm(V.double(), 2)), rel=1e-9)
-    monkeypatch.setattr(layers, "_DENSE_WIDTH", 10)
+    monkeypatch.setattr(layers, "DENSE_WIDTH", 10)
     assert all(layers.layer_norm(V) >= norm * (1 - 1e-9) for V, norm in zip(small, exact, strict=True))
 
 
 def test_a_wide_layer_in_float32_is_summed_in_float64() -> None:
     """All entries 0.1: the norm is 0.1·k, and a float32 sum of its squares is 1 % short."""
-    k = layers._DENSE_WIDTH + 1
+    k = layers.DENSE_WIDTH + 1
     V = torch.full((k, k), 0.1)
     assert layers.layer_norm(V) >= float(V[0, 0]) * k
 

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from oneword.bounds.kernels import LOGITS, ROUNDING, SHARES, Array, rows_bound, trust_region_dual
-from oneword.maps.attention import AttentionProbe
+from oneword.maps.attention import SHARP, AttentionProbe
 
 Cell = tuple[float, float, float, float]  # centre (s, a) and half-widths
 Multipliers = Array  # e, log m, log μ, c₀
@@ -68,7 +68,7 @@ class Position:
         self.keys, self.r = keys, r
         J = torch.arange(n)[torch.arange(n) != i]
         p = probe.share_of[i, J]
-        sharp = p > 0.5
+        sharp = p > SHARP
         x = X[i]
 
         # v̂: from the mean output of the grouped rows to x_i, orthogonal to k̂. What rounding leaves of x_i − ō outside
@@ -209,8 +209,9 @@ def branch_and_bound(
     open_ = [a for a in range(len(rows)) if upper2[a] > target2]
     if not open_:
         return upper2
-    deadline = time.monotonic() + seconds
     keys = Keys(probe)
+    _warm_up(keys, rows[0], float(r[0]))
+    deadline = time.monotonic() + seconds
     first = max(open_, key=lambda a: value2[a])
     seed = Position(keys, rows[first], float(r[first]))
     tree = Tree(seed, seed.first_leaves, float(upper2[first]))
@@ -237,8 +238,15 @@ def branch_and_bound(
         trees[a].refine_to(goal, deadline)
         upper2[a] = trees[a].upper
         heapq.heappush(queue, (-float(upper2[a]), a))
-        progress(1 - max(0.0, deadline - time.monotonic()) / seconds)
+        progress(1 - max(0.0, deadline - time.monotonic()) / seconds if math.isfinite(seconds) else 0.0)
     return upper2
+
+
+def _warm_up(keys: Keys, row: int, r: float) -> None:
+    """Compile the kernels, which takes seconds the first time, before the clock starts."""
+    position = Position(keys, row, r)
+    leaf = position.first_leaves[0]
+    position.value((0.0, 0.0, r, r), leaf.multipliers)
 
 
 def _rescaled(leaves: list[Leaf], factor: float) -> list[Leaf]:

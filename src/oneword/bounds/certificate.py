@@ -15,7 +15,7 @@ from torch import Tensor
 from oneword.bounds.attention import hull_bound, segment_bound
 from oneword.bounds.branch import branch_and_bound
 from oneword.bounds.kernels import ROUNDING
-from oneword.bounds.layers import position_bounds
+from oneword.bounds.layers import DENSE_WIDTH, position_bounds
 from oneword.errors import RangeError
 from oneword.maps.attention import AttentionFeatures, AttentionProbe
 from oneword.maps.base import Probe
@@ -157,7 +157,10 @@ def _layered(
     needed = list(probe.positions) if any_rows else sorted(set(rows.flatten().tolist()))
     bounds = position_bounds(probe, needed, _reach(within, probe.X)[needed].tolist(), joint, progress)
     by_row = dict(zip(needed, bounds, strict=True))
-    how = "operator norms" if not probe.phi.layers else "product of operator norms (vacuous beyond a few layers)"
+    how = "operator norms"
+    if probe.phi.layers:
+        rough = "" if probe.phi.k <= DENSE_WIDTH else f"; above k = {DENSE_WIDTH}, of looser norms"
+        how = f"product of operator norms{rough} (vacuous beyond a few layers)"
     if any_rows:
         most = sum(sorted(bounds, reverse=True)[:any_rows])
         return torch.full((len(rows),), most, dtype=torch.float64), how

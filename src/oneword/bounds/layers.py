@@ -18,7 +18,7 @@ from oneword.maps.activations import RELU
 from oneword.maps.blocks import bands
 from oneword.maps.random import LayeredProbe
 
-_DENSE_WIDTH = 2048  # up to this width a k × k layer's norm is computed from its Gram matrix
+DENSE_WIDTH = 2048  # up to this width a k × k layer's norm is computed from its Gram matrix
 
 
 def position_bounds(
@@ -59,7 +59,7 @@ def _block_norm(V: Float[Tensor, "k d"], theta: tuple[Float[Tensor, " k"], float
 
 def layer_norm(V: Float[Tensor, "k k"]) -> float:
     """An upper bound on ‖V‖: sharp for moderate widths, the cheap norms beyond."""
-    if max(V.shape) <= _DENSE_WIDTH:
+    if max(V.shape) <= DENSE_WIDTH:
         W = V.double()
         return _root_of_top(W.mT @ W, float(W.square().sum()), len(W))
     size = V.abs()

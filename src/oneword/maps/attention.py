@@ -25,7 +25,7 @@ from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
 from oneword._random import normal, resolve_seed
-from oneword.errors import ShapeError
+from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, feature_norm
 from oneword.maps.scores import Score, Softmax, score
 from oneword.text.context import check_finite
@@ -46,7 +46,9 @@ class AttentionFeatures(FeatureMap):
         if W.ndim != 2 or W.shape[0] != W.shape[1]:
             raise ShapeError(f"expected W of shape (d, d), got {tuple(W.shape)}")
         check_finite(W, "W")
-        self.register_buffer("W", W)
+        if not W.is_floating_point():
+            raise DTypeError(f"expected W in floating point, got {W.dtype}: convert it with W.double()")
+        self.register_buffer("W", W.detach())
         self.score = _score(score)
         self.seed = seed
 
@@ -62,6 +64,8 @@ class AttentionFeatures(FeatureMap):
         device: torch.device | str = "cpu",
     ) -> AttentionFeatures:
         """W_ab ~ N(0, 1/d), independent."""
+        if d < 1:
+            raise RangeError(f"expected d of at least 1, got {d}")
         seed = resolve_seed(seed, generator)
         return cls(normal(d, d, 1 / math.sqrt(d), seed, "W", dtype=dtype, device=device), score=score, seed=seed)
 
@@ -95,10 +99,11 @@ class AttentionProbe(Probe):
 
     def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
         check_matches(X, phi.W, phi.d)
-        self.X, self.W, self.score = X, phi.W, phi.score
+        X, W = X.detach(), phi.W.detach()
+        self.X, self.W, self.score = X, W, phi.score
         root = math.sqrt(phi.d)
-        K = X @ phi.W / root  # s_ji = K_j · x_i
-        Q = X @ phi.W.mT / root  # s_il = Q_l · x_i
+        K = X @ W / root  # s_ji = K_j · x_i
+        Q = X @ W.mT / root  # s_il = Q_l · x_i
         S = K @ X.mT
         self.S = S
         self.P = self.score.attend(S)
@@ -106,7 +111,7 @@ class AttentionProbe(Probe):
         self.norm = feature_norm(self.O)
         self.K, self.Q = K, Q
         self.table = torch.cat([K, self.O, Q])  # one GEMM serves all three
-        self.W_symmetric = (phi.W + phi.W.mT) / (2 * root)
+        self.W_symmetric = (W + W.mT) / (2 * root)
 
         rest = self.score.rest(S)
         self.rest_of = rest.mT.contiguous()

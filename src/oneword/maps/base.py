@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from oneword.errors import DTypeError, NonFiniteError, ShapeError, ZeroNormError
+from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, ZeroNormError
 from oneword.text.context import check_text
 
 
@@ -57,13 +57,15 @@ class Probe(ABC):
 
     def inner(self, y: Tensor, i: Tensor, u: Tensor) -> Float[Tensor, " b"]:
         """⟨φ(X with rows i replaced by y), u⟩, for u of the shape of φ(X)."""
-        return self.features(y, i).flatten(1) @ u.flatten()
+        return self.features(y, i).reshape(len(i), -1) @ u.flatten()
 
     def value_and_gradient(self, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
         """`change2` and its gradient in y, detached; Probes override it where a closed form is cheaper."""
         y = y.detach().requires_grad_(True)
         with torch.enable_grad():
             value = self.change2(y, i)
+            if not value.requires_grad:
+                raise DTypeError("expected a map that can be differentiated, got features without a gradient")
             (gradient,) = torch.autograd.grad(value.sum(), y)
         return value.detach(), gradient
 
@@ -113,6 +115,12 @@ class ModuleFeatures(FeatureMap):
         self.function = function
         self.batched = batched
 
+    def at(self, X: Float[Tensor, "n d"]) -> Probe:
+        weights = next(iter(self.parameters()), None)
+        if weights is not None:
+            check_dtype(X, weights)
+        return super().at(X)
+
     def forward(self, X: Float[Tensor, "*batch n d"]) -> Tensor:
         if self.batched or X.ndim == 2:
             return self.function(X)
@@ -129,20 +137,40 @@ class ForwardProbe(Probe):
 
     def __init__(self, phi: FeatureMap, X: Float[Tensor, "n d"]) -> None:
         self.phi = phi
-        self.X = check_text(X)
+        self.X = check_text(X).detach()
         with torch.no_grad():
-            self.clean = phi(X)
+            self.clean, again = phi(self.X), phi(self.X)
+        if not isinstance(self.clean, Tensor):
+            raise ShapeError(f"expected φ(X) as one tensor, got {type(self.clean).__name__}: wrap the map")
         self.norm = feature_norm(self.clean)
+        if not torch.allclose(self.clean, again, rtol=1e-6):
+            raise RangeError("expected a deterministic map, got two different φ(X): call .eval() if it has dropout")
+        self._kept_for_gradient = _bytes_kept(phi, self.X)
 
     def features(self, y: Tensor, i: Tensor) -> Tensor:
         return self.phi(replace_rows(self.X, y, i))
 
     def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
-        return (self.features(y, i) - self.clean).flatten(1).square().sum(1)
+        return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
 
     def bytes_per_candidate(self, m: int) -> int:
-        # The changed text, the features, and as much again for the backward pass.
-        return 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size()
+        # The changed text and the features, twice for their gradients, and what the map keeps in between.
+        return 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size() + 2 * self._kept_for_gradient
+
+
+def _bytes_kept(phi: FeatureMap, X: Float[Tensor, "n d"]) -> int:
+    """What one forward pass keeps for its backward pass, the weights left out: they are there anyway."""
+    weights = {p.untyped_storage().data_ptr() for p in [*phi.parameters(), *phi.buffers()]}
+    kept = 0
+
+    def count(t: Tensor) -> Tensor:
+        nonlocal kept
+        kept += 0 if t.untyped_storage().data_ptr() in weights else t.numel() * t.element_size()
+        return t
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda t: t):
+        phi(X.clone().requires_grad_(True))
+    return kept
 
 
 def replace_rows(X: Float[Tensor, "n d"], y: Tensor, i: Tensor) -> Float[Tensor, "b n d"]:
@@ -171,10 +199,15 @@ def check_matches(X: Tensor, weights: Tensor, d: int, n: int | None = None) -> N
         raise ShapeError(
             f"expected a text of shape ({'n' if n is None else n}, {d}), got {tuple(X.shape)}: draw the map for it"
         )
+    check_dtype(X, weights)
+
+
+def check_dtype(X: Tensor, weights: Tensor) -> None:
+    """Refuse a text in another precision, or on another device, than the map."""
     if X.dtype != weights.dtype or X.device != weights.device:
         raise DTypeError(
             f"expected a text in the map's {weights.dtype} on {weights.device}, got {X.dtype} on {X.device}: "
-            f"convert it with X.to({weights.dtype}) or draw the map with dtype={X.dtype}"
+            f"convert it with X.to({weights.dtype}) or give the map dtype={X.dtype}"
         )
 
 

@@ -7,7 +7,6 @@ of n·d·k numbers (106 GB in float64 at n = 150, d = 768, k = D), is never held
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword._random import normal
-from oneword.errors import MemoryLimitError, RangeError, ShapeError
+from oneword.errors import RangeError, ShapeError
+from oneword.memory import check_memory
 from oneword.text.context import check_finite
 
 
@@ -33,8 +33,7 @@ class Blocks:
     given: Float[Tensor, "k D"] | None = None
 
     def __post_init__(self) -> None:
-        if min(self.n, self.d, self.k) < 1:
-            raise RangeError(f"expected n, d and k of at least 1, got n = {self.n}, d = {self.d}, k = {self.k}")
+        check_sizes(self.n, self.d, self.k)
         if self.given is not None:
             if self.given.shape != (self.k, self.n * self.d):
                 raise ShapeError(
@@ -71,14 +70,10 @@ def bands(V: Float[Tensor, "k d"], rows: int = 8192) -> Iterator[tuple[slice, Fl
         yield slice(first, first + rows), V[first : first + rows].double()
 
 
-def check_memory(needed: int, what: str) -> None:
-    """Refuse what cannot fit into this machine at all, before anything is allocated."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > 0.8 * total:
-        raise MemoryLimitError(
-            f"expected {what} to fit into 80 % of this machine's {total / 1e9:.1f} GB, got {needed / 1e9:.1f} GB: "
-            "choose a smaller width k, or dtype=torch.float32"
-        )
+def check_sizes(n: int, d: int, k: int) -> None:
+    """Refuse sizes that make no layer."""
+    if min(n, d, k) < 1:
+        raise RangeError(f"expected n, d and k of at least 1, got n = {n}, d = {d}, k = {k}")
 
 
 def gaussian_scale(fan_in: int, beta: float = 1.0) -> float:

@@ -6,9 +6,10 @@ position matters, z − V_i x_i is itself Gaussian with known variance, so `alon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, Self, final
 
 import numpy as np
 import torch
@@ -20,7 +21,8 @@ from oneword._random import normal, resolve_seed
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
 from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, feature_norm
-from oneword.maps.blocks import Blocks, bands, check_memory, empty_like_map, gaussian_scale
+from oneword.maps.blocks import Blocks, bands, check_sizes, empty_like_map, gaussian_scale
+from oneword.memory import check_memory
 from oneword.text.context import check_finite
 
 
@@ -32,9 +34,9 @@ class LayeredFeatures(FeatureMap):
     ) -> None:
         super().__init__()
         self.blocks = blocks
-        self.register_buffer("like", blocks.like, persistent=False)
-        for depth, V in enumerate(layers, 2):
-            self.register_buffer(f"V{depth}", V)
+        self._depth = 1 + len(layers)
+        for layer, V in enumerate(layers, 2):
+            self.register_buffer(f"V{layer}", V.detach())
         self.activation = sigma
         self._settings = dict(settings)
 
@@ -53,7 +55,14 @@ class LayeredFeatures(FeatureMap):
     @property
     def layers(self) -> tuple[Float[Tensor, "k k"], ...]:
         """V_2 … V_L."""
-        return tuple(V for name, V in self.named_buffers() if name.startswith("V"))
+        return tuple(self.get_buffer(f"V{layer}") for layer in range(2, self._depth + 1))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """`.to(...)`, `.float()` and the like also reach the first layer."""
+        given = self.blocks.given
+        self.blocks = replace(self.blocks, like=fn(self.blocks.like), given=None if given is None else fn(given))
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def forward(self, X: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch k"]:
         check_matches(X, self.blocks.like, self.d, self.n)
@@ -105,6 +114,7 @@ class RandomFeatures(LayeredFeatures):
         device: torch.device | str = "cpu",
     ) -> RandomFeatures:
         """Blocks of V are drawn when they are needed, from (seed, block)."""
+        check_sizes(n, d, 1 if k is None else k)
         scale = gaussian_scale(n * d)
         like = empty_like_map(dtype, device)
         blocks = Blocks(n, d, n * d if k is None else k, scale, resolve_seed(seed, generator), like)
@@ -122,7 +132,7 @@ class DeepRandomFeatures(LayeredFeatures):
     """DRF of the paper: V_1 ~ N(0, β/D), later layers N(0, β/k). β = 2 (He) keeps ‖φ‖ stable in depth for ReLU."""
 
     def __init__(self, V: Sequence[Tensor], n: int, *, activation: str | Activation = "relu") -> None:
-        if not V or any(layer.ndim != 2 for layer in V) or V[0].shape[1] % n:
+        if not V or n < 1 or any(layer.ndim != 2 for layer in V) or V[0].shape[1] % n:
             raise ShapeError(f"expected V_1 (k × n·d), V_2 … V_L (k × k), got shapes {[tuple(v.shape) for v in V]}")
         k, d = V[0].shape[0], V[0].shape[1] // n
         for layer in V[1:]:
@@ -148,6 +158,7 @@ class DeepRandomFeatures(LayeredFeatures):
         device: torch.device | str = "cpu",
     ) -> DeepRandomFeatures:
         """Layers are keyed by (seed, layer): a deeper map of the same seed continues a shallower one."""
+        check_sizes(n, d, 1 if k is None else k)
         if depth < 1 or beta <= 0:
             raise RangeError(f"expected depth ≥ 1 and β > 0, got depth = {depth}, β = {beta}")
         k = n * d if k is None else k
@@ -230,8 +241,9 @@ class LayeredProbe(Probe):
         held: Mapping[int, Float[Tensor, "k d"]] | None = None,
         only: tuple[int, ...] | None = None,
     ) -> None:
-        self.phi, self.X, self.z, self.held, self.only = phi, X, z, dict(held or {}), only
-        self.clean = phi.above(z)
+        self.phi, self.X, self.z, self.held, self.only = phi, X.detach(), z.detach(), dict(held or {}), only
+        with torch.no_grad():
+            self.clean = phi.above(self.z)
         self.norm = feature_norm(self.clean)
 
     @property
@@ -245,6 +257,7 @@ class LayeredProbe(Probe):
     def near(self, rows: tuple[int, ...]) -> LayeredProbe:
         if self.only is not None:
             return self
+        check_memory(2 * len(rows) * self.phi.blocks.bytes, f"{len(rows)} blocks of V at once, and a copy of them")
         probe = copy(self)
         probe.held = {i: self.block(i) for i in rows}
         return probe

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from oneword._random import stream
-from oneword.errors import RangeError
+from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.base import Probe
 from oneword.perturb import Constraint, unit
 from oneword.search.status import Status
@@ -55,7 +55,7 @@ class Ascent:
             if getattr(self, name) < 0:
                 raise RangeError(f"expected Ascent({name}=…) ≥ 0, got {getattr(self, name)}")
         for name in ("steps", "keep", "leading", "memory"):
-            if getattr(self, name) < 1:
+            if not getattr(self, name) >= 1:
                 raise RangeError(f"expected Ascent({name}=…) ≥ 1, got {getattr(self, name)}")
 
     @classmethod
@@ -64,17 +64,21 @@ class Ascent:
         return cls(random=0, keep=1, polish=0, finish=30)
 
     def suited_to(self, probe: Probe) -> Ascent:
-        """The same effort, spent where it counts.
+        """The default effort spent where it counts; what was set by hand stays.
 
         Maps that are nearly linear in Δ (RF, DRF) need little: their known starts are within a few per cent. Short
         texts under sharp attention have many maxima of nearly the same height, and many starts there cost little.
         """
-        if probe.many_maxima:
-            if self.is_quick or not probe.cheap or probe.n > SHORT:
-                return self
-            return replace(self, random=2 * self.random, keep=max(self.keep, 40))
-        few = {"steps": 4, "keep": 2, "leading": 4}
-        return replace(self, random=0, **{name: min(most, getattr(self, name)) for name, most in few.items()})
+        standard = replace(self, memory=Ascent().memory)
+        if standard == Ascent.quick() and not probe.many_maxima:
+            return replace(self, steps=2, finish=4)
+        if standard != Ascent():
+            return self
+        if not probe.many_maxima:
+            return replace(self, random=0, steps=4, keep=2, leading=4)
+        if probe.cheap and probe.n <= SHORT:
+            return replace(self, random=2 * self.random, keep=40)
+        return self
 
     @property
     def is_quick(self) -> bool:
@@ -89,6 +93,7 @@ class Found:
     y: Float[Tensor, "p m d"]
     baseline2: Float[Tensor, "p r"]
     status: Status
+    search: Ascent  # what was really done
 
 
 def ascend(
@@ -120,10 +125,10 @@ def ascend(
         groups.append(_explore(probe, rows[part], within, search, given, baseline, seed, climbed))
     change2, y, baseline2 = (torch.cat(found) for found in zip(*groups, strict=True))
     best, best_y = change2[:, 0].clone(), y[:, 0].clone()
-    status = Status.QUICK
+    status = Status.QUICK if search.is_quick else Status.UNPOLISHED
     if search.polish:
         lead = best.argsort(descending=True, stable=True)[: search.leading]
-        done = torch.zeros(len(rows), dtype=torch.bool)
+        done = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
         parts = lead.split(batch)
         for count, part in enumerate(parts):
 
@@ -140,7 +145,9 @@ def ascend(
         value, where = _climb(near, rows[top], best_y[top][:, None], within, go_on, lambda done: None)
         best[top], best_y[top] = _larger(best[top], best_y[top], value[:, 0], where[:, 0])
     progress(1.0)
-    return Found(best, best_y, baseline2, status)
+    if not bool(torch.isfinite(best).all()):
+        raise NonFiniteError("expected finite features of changed texts, got NaN or infinity: use a smaller Ball")
+    return Found(best, best_y, baseline2, status, search)
 
 
 def _explore(
@@ -195,7 +202,7 @@ def _climb(
     best_y = y.clone()
     for step in range(search.steps):
         if step in (search.steps // 4, search.steps // 2) and step:
-            stay = max(search.keep, -(-y.shape[1] // 3))
+            stay = max(search.keep + 1, -(-y.shape[1] // 3))  # the best ones, and the first
             rank = best.index_fill(1, best.new_zeros(1, dtype=torch.long), torch.inf)  # the first start always goes on
             order = rank.argsort(dim=1, descending=True, stable=True)[:, :stay]
             best, best_y, y = (_pick(t, order) for t in (best, best_y, y))
@@ -250,7 +257,7 @@ def _polish(
                 break
     top = value.argmax(1)
     p = torch.arange(len(rows), device=y.device)
-    return value[p, top], y[p, top], settled[p, top].cpu()
+    return value[p, top], y[p, top], settled[p, top]
 
 
 def _larger(best: Tensor, best_y: Tensor, value: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

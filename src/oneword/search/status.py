@@ -11,6 +11,7 @@ class Status(Enum):
     CONVERGED = "the best candidate stopped improving; more starts could still find another maximum"
     STEP_LIMIT = "still improving when the steps ran out: raise Ascent(polish=…)"
     QUICK = "one start a position and no polish: use Ascent() for the full recipe"
+    UNPOLISHED = "climbed from every start and not polished: raise Ascent(polish=…)"
     EXACT = "every candidate of the finite set was tried"
 
     @property

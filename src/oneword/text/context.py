@@ -39,7 +39,7 @@ class Context:
     def __post_init__(self) -> None:
         X = check_text(self.X)
         words = tuple(self.words) or tuple(f"w{i}" for i in range(len(X)))
-        rows = tuple(tuple(r) for r in self.rows) or tuple((i,) for i in range(len(X)))
+        rows = tuple(tuple(int(row) for row in word) for word in self.rows) or tuple((i,) for i in range(len(X)))
         tokens = tuple(self.tokens) or (words if len(words) == len(X) else tuple(f"t{i}" for i in range(len(X))))
         if len(words) != len(rows):
             raise ShapeError(
@@ -69,8 +69,8 @@ def as_context(x: Context | Tensor | np.ndarray | Sequence[Sequence[float]]) -> 
             array = np.asarray(x)
         except ValueError as error:
             raise ShapeError(f"expected an n × d array, got something ragged ({error})") from None
-        if array.dtype.kind != "f":
-            raise DTypeError(f"expected floating-point numbers, got {array.dtype}: convert X with astype(float)")
+        if array.dtype not in (np.float32, np.float64):
+            raise DTypeError(f"expected X in float32 or float64, got {array.dtype}: convert it with X.astype(float)")
         x = torch.from_numpy(np.ascontiguousarray(array))
     return Context(x)
 
@@ -79,8 +79,8 @@ def check_text(X: Tensor) -> Float[Tensor, "n d"]:
     """X itself if it is a text: two axes, at least one word, floating point, finite."""
     if X.ndim != 2 or 0 in X.shape:
         raise ShapeError(f"expected X of shape (n, d) with n, d ≥ 1, got {tuple(X.shape)}")
-    if not X.is_floating_point():
-        raise DTypeError(f"expected X in floating point, got {X.dtype}: convert it with X.double()")
+    if X.dtype not in (torch.float32, torch.float64):
+        raise DTypeError(f"expected X in float32 or float64, got {X.dtype}: convert it with X.double()")
     check_finite(X, "X")
     return X
 

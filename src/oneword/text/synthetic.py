@@ -11,6 +11,7 @@ from torch import Tensor
 
 from oneword._random import normal, resolve_seed
 from oneword.errors import RangeError
+from oneword.memory import check_memory
 from oneword.text.context import Context
 
 
@@ -60,6 +61,7 @@ def _mixture(
         raise RangeError(f"expected n, d and clusters of at least 1, got n = {n}, d = {d}, clusters = {clusters}")
     if not 0 <= between <= within <= 1:
         raise RangeError(f"expected cosines 0 ≤ between ≤ within ≤ 1, got between = {between}, within = {within}")
+    check_memory(4 * n * d * 8, f"a text of {n:,} words of dimension {d:,}")
     seed = resolve_seed(seed, generator)
     parts = (("common", 1), ("groups", clusters), ("own", n))
     common, groups, own = (normal(rows, d, 1.0, seed, name, part) for part, rows in parts)

@@ -28,7 +28,8 @@ def attained(phi, X, s):
     """‖φ(X^i(Δ)) − φ(X)‖/‖φ(X)‖ by the definition."""
     changed = X.clone()
     changed[list(s.rows)] += s.delta.reshape(-1, X.shape[1])
-    return float((phi(changed) - phi(X)).norm() / phi(X).norm())
+    with torch.no_grad():
+        return float((phi(changed) - phi(X)).norm() / phi(X).norm())
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -181,6 +182,90 @@ def test_progress_is_told_and_ends_at_one():
         assert fractions[-1] == 1
 
 
+def test_several_words_come_in_the_order_of_the_text_with_a_baseline_of_their_own():
+    text = ow.gaussian(6, 8, seed=5)
+    s = ow.sensitivity(ow.AttentionFeatures.draw(8, seed=5), text, words=3, **QUICK)
+    assert list(s.positions) == sorted(s.positions)
+    assert s.word == " ".join(text.words[i] for i in s.positions)
+    assert s.per_word["baseline"].max() < s.baseline < s.value
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_three_words_never_do_less_than_one_even_in_a_quick_search(seed):
+    text, phi = ow.gaussian(4, 6, seed=seed), ow.AttentionFeatures.draw(6, seed=seed)
+    few = {"search": ow.Ascent.quick(), "certify": False, "baseline": 0}
+    assert ow.sensitivity(phi, text, words=3, **few).value >= ow.sensitivity(phi, text, **few).value
+
+
+def test_the_headline_says_what_the_sup_is_over():
+    text, phi = ow.gaussian(4, 9, seed=0), ow.AttentionFeatures.draw(9, seed=0)
+    for options, says in (
+        ({}, "‖Δ‖ ≤ √d:"),
+        ({"within": ow.Ball(0.5)}, "‖Δ‖ ≤ 0.5"),
+        ({"within": ow.Sphere(largest=4)}, "‖y‖ = √d, ‖Δ‖ ≤ 4"),
+        ({"positions": [2]}, "1 of 4 words may change"),
+        ({"words": 2}, "2 words at once"),
+    ):
+        assert says in repr(ow.sensitivity(phi, text, **options, **QUICK))
+
+
+def test_what_was_set_by_hand_is_what_is_done():
+    text, phi = ow.gaussian(3, 4, seed=0), ow.RandomFeatures.draw(3, 4)
+    by_hand = ow.Ascent(random=5, steps=7, keep=4, polish=0)
+    s = ow.sensitivity(phi, text, search=by_hand, **QUICK)
+    assert s.provenance["search"]["steps"] == 7
+    assert s.status is ow.Status.UNPOLISHED
+    assert ow.sensitivity(phi, text, **QUICK).provenance["search"]["steps"] == 4
+
+
+def test_gradients_asked_for_elsewhere_do_not_matter():
+    X = ow.gaussian(4, 5, seed=0).X.requires_grad_(True)
+    W = torch.nn.Parameter(ow.AttentionFeatures.draw(5, seed=0).W)
+    for phi in (ow.AttentionFeatures(W), ow.RandomFeatures.draw(4, 5), lambda x: x**2):
+        s = ow.sensitivity(phi, X, certify=ow.Certify(1.5, 1.0), baseline=2)
+        assert not s.delta.requires_grad
+
+
+def test_a_scalar_map_has_a_sensitivity_too():
+    assert ow.sensitivity(lambda X: X.square().sum(), ow.gaussian(3, 4), **QUICK).value > 0
+
+
+def test_the_memory_of_a_module_counts_what_it_keeps_for_its_gradient():
+    deep = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh()) for _ in range(20)])
+    X = ow.gaussian(5, 8).X
+    shallow, full = (ow.ModuleFeatures(module.double()).at(X) for module in (deep[:1], deep))
+    assert full.bytes_per_candidate(1) > 5 * shallow.bytes_per_candidate(1)
+
+
+def test_tied_layers_all_count():
+    V, W = torch.randn(6, 8).double(), torch.randn(6, 6).double()
+    X = ow.gaussian(2, 4).X
+    tied = ow.DeepRandomFeatures([V, W, W], 2)
+    assert torch.equal(tied(X), torch.relu(W @ torch.relu(W @ torch.relu(V @ X.flatten()))))
+
+
+def test_a_map_can_be_moved_to_another_precision():
+    phi = ow.DeepRandomFeatures.draw(3, 4, depth=2, seed=0).float()
+    same = ow.DeepRandomFeatures.draw(3, 4, depth=2, seed=0, dtype=torch.float32)
+    X = ow.gaussian(3, 4, dtype=torch.float32).X
+    assert torch.equal(phi(X), same(X))
+
+
+@pytest.mark.parametrize(
+    ("phi", "error", "says"),
+    [
+        (torch.nn.Sequential(torch.nn.Linear(4, 50), torch.nn.Dropout()).double(), RangeError, "eval"),
+        (torch.nn.Linear(4, 2), DTypeError, "float32"),
+        (lambda X: (X, X), ShapeError, "tuple"),
+        (lambda X: torch.log(X + 1), NonFiniteError, "finite"),
+        (lambda X: X.detach(), DTypeError, "differentiated"),
+    ],
+)
+def test_maps_that_cannot_be_measured_say_why(phi, error, says):
+    with pytest.raises(error, match=says):
+        ow.sensitivity(phi, torch.ones(3, 4, dtype=torch.float64), **QUICK)
+
+
 @pytest.mark.parametrize(
     ("x", "options", "error", "says"),
     [
@@ -196,6 +281,12 @@ def test_progress_is_told_and_ends_at_one():
         (torch.ones(3, 4, dtype=torch.float64), {"positions": []}, RangeError, "none"),
         (torch.ones(3, 4, dtype=torch.float64), {"words": 4}, RangeError, "1 … 3"),
         (torch.ones(3, 4, dtype=torch.float64), {"baseline": -1}, RangeError, "baseline"),
+        (torch.ones(3, 4, dtype=torch.float64), {"positions": 1}, RangeError, "list"),
+        (torch.ones(3, 4, dtype=torch.float64), {"positions": [1.7]}, RangeError, "whole"),
+        (torch.ones(3, 4, dtype=torch.float64), {"words": 2.0}, RangeError, "whole"),
+        (torch.ones(3, 4, dtype=torch.float64), {"certify": True}, RangeError, "Certify"),
+        (torch.ones(3, 4, dtype=torch.float64), {"within": 3.0}, RangeError, "Constraint"),
+        (torch.ones(3, 4, dtype=torch.bfloat16), {}, DTypeError, "bfloat16"),
     ],
 )
 def test_bad_input_is_a_named_one_line_error(x, options, error, says):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import operator
 import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import version
 from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
@@ -98,8 +101,26 @@ class _Task:
     say: Report
 
     def __post_init__(self) -> None:
+        for name in ("words", "baseline", "seed"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        if self.positions is not None:
+            if isinstance(self.positions, int | float):
+                raise RangeError(f"expected positions as a list, got {self.positions}: write positions=[…]")
+            object.__setattr__(self, "positions", [_whole("positions", i) for i in self.positions])
+        for name, kind in (("within", Constraint), ("search", Ascent)):
+            if not isinstance(getattr(self, name), kind):
+                raise RangeError(f"expected {name}= a {kind.__name__}, got {getattr(self, name)!r}")
+        if self.certify is not False and not isinstance(self.certify, Certify):
+            raise RangeError(f"expected certify= a Certify or False, got {self.certify!r}")
         if self.baseline < 0:
             raise RangeError(f"expected baseline ≥ 0, got {self.baseline}")
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise RangeError(f"expected whole numbers for {name}, got {value!r}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +131,8 @@ class _Change:
     value: float
     y: Float[Tensor, "rows d"]
     status: Status
-    baseline: float = math.nan
+    search: Ascent
+    baseline: float
 
 
 def _measure(phi: Map, text: Context, task: _Task) -> Sensitivity:
@@ -141,6 +163,7 @@ def _measure(phi: Map, text: Context, task: _Task) -> Sensitivity:
     return Sensitivity(
         value=best.value,
         upper=upper,
+        baseline=best.baseline,
         positions=best.positions,
         rows=rows,
         delta=delta[0] if len(rows) == 1 else delta,
@@ -149,6 +172,7 @@ def _measure(phi: Map, text: Context, task: _Task) -> Sensitivity:
         status=best.status,
         certificate=how,
         provenance=_provenance(phi, text, probe, task)
+        | {"search": asdict(best.search)}
         | {"seconds": ended - started, "certificate_seconds": ended - searched},
     )
 
@@ -158,7 +182,7 @@ def _spots(text: Context, probe: Probe, positions: Sequence[int] | None) -> list
     able = [i for i, rows in enumerate(text.rows) if set(rows) <= set(probe.positions)]
     if positions is None:
         return able
-    asked = sorted({int(i) for i in positions})
+    asked = sorted(set(positions))
     wrong = [i for i in asked if i not in able]
     if wrong or not asked:
         allowed = f"0 … {len(text.words) - 1}" if len(able) == len(text.words) else str(able)
@@ -194,7 +218,7 @@ def _each_word(probe: Probe, text: Context, spots: list[int], task: _Task) -> li
         values = numbers(found.change2.sqrt() / probe.norm)
         random = numbers(found.baseline2.sqrt().mean(1) / probe.norm)  # NaN where none were drawn
         for i, value, mean, y in zip(members, values, random, found.y, strict=True):
-            changes[i] = _Change((i,), value, y, found.status, mean)
+            changes[i] = _Change((i,), value, y, found.status, found.search, mean)
     return [changes[i] for i in spots]
 
 
@@ -204,12 +228,27 @@ def _jointly(probe: Probe, text: Context, each: list[_Change], task: _Task) -> _
     starts = {rows: change.y for rows, change in of_rows.items()}
     say = partial(task.say, "choosing words")
     chosen, y = choose_words(probe, list(starts), starts, task.words, task.within, task.search.memory, say)
+    new_rows = dict(zip(chosen, y.split([len(word) for word in chosen]), strict=True))
+    chosen.sort(key=lambda word: of_rows[word].positions)
     rows = torch.tensor([[row for word in chosen for row in word]], device=probe.X.device)
-    say = partial(task.say, "search, all at once")
-    found = ascend(probe, rows, task.within, task.search, starts=y[None, None], seed=task.seed, progress=say)
-    value = float(found.change2[0].sqrt()) / probe.norm
+    # Beside the words changed one after the other: the best word alone, so that more words never do less.
+    best = max(chosen, key=lambda word: of_rows[word].value)
+    alone = [new_rows[word] if word == best else probe.X[list(word)] for word in chosen]
+    alone[chosen.index(best)] = of_rows[best].y
+    together = torch.cat([new_rows[word] for word in chosen])
+    found = ascend(
+        probe,
+        rows,
+        task.within,
+        task.search,
+        starts=torch.stack([together, torch.cat(alone)])[None],
+        baseline=task.baseline,
+        seed=task.seed,
+        progress=partial(task.say, "search, all at once"),
+    )
     positions = tuple(of_rows[word].positions[0] for word in chosen)
-    return _Change(positions, value, found.y[0], found.status)
+    value, random = numbers(found.change2.sqrt() / probe.norm), numbers(found.baseline2.sqrt().mean(1) / probe.norm)
+    return _Change(positions, value[0], found.y[0], found.status, found.search, random[0])
 
 
 def _certified(
@@ -230,20 +269,21 @@ def _certified(
         return None if made.upper is None else float(made.upper[0]) / norm, {}, made.how
     value = {change.positions[0]: change.value for change in each}
     uppers: dict[int, float] = {}
-    how = ""
+    hows: list[str] = []
     for members in _by_size(text, list(value)):
         attained = torch.tensor([value[i] * probe.norm for i in members], dtype=torch.float64)
         made = certify(probe, _rows(text, probe, members), task.within, attained)
-        how = made.how
+        hows.append(made.how)
         if made.upper is None:
-            return None, {}, how
+            return None, {}, made.how
         uppers |= dict(zip(members, numbers(made.upper / norm), strict=True))
-    return max(uppers.values()), uppers, how
+    return max(uppers.values()), uppers, ", ".join(dict.fromkeys(hows))
 
 
 def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: _Task) -> dict[str, Any]:
     certify = task.certify
-    asked = {"target": certify.target, "seconds": certify.seconds} if certify else None
+    seconds = certify.seconds if certify and math.isfinite(certify.seconds) else None
+    asked = {"target": certify.target, "seconds": seconds} if certify else None
     return {
         "map": dict(phi.describe()),
         "text": dict(text.source),
@@ -251,8 +291,11 @@ def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: _Task) -> di
         "d": probe.d,
         "within": task.within.describe(),
         "words": task.words,
+        "positions": "all" if task.positions is None else list(task.positions),
+        "text_words": len(text.words),
+        "fingerprint": _fingerprint(text.X),
         "words_chosen": "greedily" if task.words > 1 else "every one tried",
-        "search": asdict(task.search),
+        "search_asked_for": asdict(task.search),
         "certify": asked,
         "baseline": task.baseline,
         "seed": task.seed,
@@ -263,6 +306,13 @@ def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: _Task) -> di
             "oneword": __version__,
             "torch": torch.__version__,
             "numpy": np.__version__,
+            "scipy": version("scipy"),
+            "numba": version("numba"),
             "python": platform.python_version(),
         },
     }
+
+
+def _fingerprint(X: Float[Tensor, "n d"]) -> str:
+    """Tells two texts apart whose source says no more than "an array"."""
+    return hashlib.sha256(X.detach().double().cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
