@@ -53,7 +53,8 @@ def attention(threads: int) -> dict[str, float]:
     all_seconds, all_value = timed(lambda: run(every, Ascent.quick()), 3)
     full_seconds, full_value = timed(lambda: run(every, Ascent()))
 
-    if min(one_value, all_value, full_value) < plain_value:
+    # Both come to rest at the same maximum: equal but for the last bits of a sum of 192,000 terms.
+    if min(one_value, all_value, full_value) < plain_value * (1 - 1e-14):
         raise SystemExit(f"the search attains {one_value}, {all_value}, {full_value}: less than {plain_value}")
 
     few = Ascent(random=0, steps=4, keep=1, polish=0)
