@@ -119,3 +119,29 @@ def test_a_word_whose_neighbours_are_all_zero_is_itself(dtype: torch.dtype) -> N
         expected = phi.blocks[0] @ text[0]
         # 12 products of size 1, summed: what is left of the other words must be 0, not the root of a rounding error.
         assert (phi.alone(0)(text) - expected).abs().max() <= 10 * torch.finfo(dtype).eps
+
+
+def test_weights_that_change_in_place_are_noticed() -> None:
+    phi = AttentionFeatures.draw(5, seed=0)
+    X = gaussian(3, 5, seed=0).X
+    y, i = X + 1, torch.arange(3)
+    phi.at(X)
+    phi.W.mul_(3)
+    fresh = AttentionFeatures(phi.W.clone())
+    assert torch.equal(phi.at(X).change2(y, i), fresh.at(X).change2(y, i))
+    phi.W = AttentionFeatures.draw(5, seed=1).W
+    assert torch.equal(phi.at(X).change2(y, i), AttentionFeatures.draw(5, seed=1).at(X).change2(y, i))
+
+
+def test_attention_on_the_changed_word_is_that_of_the_changed_text() -> None:
+    for score in ("softmax", "relu"):
+        phi = AttentionFeatures.draw(6, score=score, seed=2)
+        X = gaussian(5, 6, seed=2).X
+        i = torch.arange(5)
+        y = X[i].flip(0) * 1.5
+        after = phi.at(X).attention(y, i)
+        for a, (word, row) in zip(after, zip(y, i.tolist(), strict=True), strict=True):
+            changed = X.clone()
+            changed[row] = word
+            # Two evaluations of the same weights in float64.
+            assert torch.allclose(a, phi.score.attend(phi.scores(changed))[:, row], rtol=1e-12, atol=1e-15)

@@ -51,6 +51,7 @@ class AttentionFeatures(FeatureMap):
         self.register_buffer("W", W.detach())
         self.score = _score(score)
         self.seed = seed
+        self._symmetric: tuple[Tensor, int, Tensor] | None = None
 
     @classmethod
     def draw(
@@ -72,6 +73,14 @@ class AttentionFeatures(FeatureMap):
     @property
     def d(self) -> int:
         return int(self.W.shape[0])
+
+    @property
+    def W_symmetric(self) -> Float[Tensor, "d d"]:
+        """(W + Wᵀ)/(2√d), which gives a word's score with itself; made anew only when W has changed."""
+        made = self._symmetric
+        if made is None or made[0] is not self.W or made[1] != self.W._version:
+            made = self._symmetric = self.W, self.W._version, (self.W + self.W.mT) / (2 * math.sqrt(self.d))
+        return made[2]
 
     def scores(self, X: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n n"]:
         """X W Xᵀ/√d."""
@@ -102,16 +111,16 @@ class AttentionProbe(Probe):
         X, W = X.detach(), phi.W.detach()
         self.X, self.W, self.score = X, W, phi.score
         root = math.sqrt(phi.d)
-        K = X @ W / root  # s_ji = K_j · x_i
-        Q = X @ W.mT / root  # s_il = Q_l · x_i
-        S = K @ X.mT
+        self.table = X.new_empty((3 * len(X), phi.d))  # K, O and Q in one: a single GEMM serves all three
+        self.K, self.O, self.Q = self.table.split(len(X))
+        torch.mm(X / root, W, out=self.K)  # s_ji = K_j · x_i
+        torch.mm(X / root, W.mT, out=self.Q)  # s_il = Q_l · x_i
+        S = self.K @ X.mT
         self.S = S
         self.P = self.score.attend(S)
-        self.O = self.P @ X
+        torch.mm(self.P, X, out=self.O)
         self.norm = feature_norm(self.O)
-        self.K, self.Q = K, Q
-        self.table = torch.cat([K, self.O, Q])  # one GEMM serves all three
-        self.W_symmetric = (W + W.mT) / (2 * root)
+        self.W_symmetric = phi.W_symmetric
 
         rest = self.score.rest(S)
         self.rest_of = rest.mT.contiguous()

@@ -198,6 +198,7 @@ def _climb(
 ) -> tuple[Float[Tensor, "p keep"], Float[Tensor, "p keep m d"]]:
     """Conditional gradient from all starts; after a quarter and a half of the steps only the better starts go on."""
     x = probe.X[rows][:, None]
+    rounding = 4 * torch.finfo(y.dtype).eps
     best = torch.full(y.shape[:2], -torch.inf, dtype=y.dtype, device=y.device)
     best_y = y.clone()
     for step in range(search.steps):
@@ -207,7 +208,9 @@ def _climb(
             order = rank.argsort(dim=1, descending=True, stable=True)[:, :stay]
             best, best_y, y = (_pick(t, order) for t in (best, best_y, y))
         value, gradient = _with_gradient(probe, rows, y, search.memory)
-        rising = (value > best).any(1)  # a set of rows that has come to rest stays there, whatever the others do
+        rising = (value > best * (1 + rounding)).any(
+            1
+        )  # a set of rows that has come to rest stays there, whatever the others do
         best, best_y = _larger(best, best_y, value, y)
         if not bool(rising.any()):
             break
