@@ -44,7 +44,7 @@ def _speed() -> dict[str, Any]:
 SECTIONS: dict[str, Callable[[], Any]] = {
     "speed": _speed,
     "brackets": brackets.measure,
-    "attack": lambda: attack.attack(100_000),
+    "attack": lambda: attack.attack(120_000),
     "search_quality": search_quality.measure,
     "laws": _laws,
 }
