@@ -52,18 +52,22 @@ SECTIONS: dict[str, Callable[[], Any]] = {
 
 def made_on() -> dict[str, Any]:
     """Commit, machine and versions."""
-    git = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=FILE.parents[1]
-    )
+    commit = _git("rev-parse", "--short", "HEAD")
+    changed = _git("status", "--porcelain", "--", "src", "benchmarks")  # what the numbers come from
     packages = ("oneword", "torch", "numpy", "scipy", "numba")
     return {
-        "commit": git.stdout.strip() or None,
+        "commit": f"{commit}-dirty" if changed else commit,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "cpu": _cpu(),
         "cores": CORES,
         "python": platform.python_version(),
         "versions": {name: version(name) for name in packages},
     }
+
+
+def _git(*command: str) -> str:
+    run = subprocess.run(["git", *command], capture_output=True, text=True, cwd=FILE.parents[1])
+    return run.stdout.strip()
 
 
 def _cpu() -> str:
