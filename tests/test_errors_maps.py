@@ -34,7 +34,7 @@ DRAWS: dict[str, Callable[..., FeatureMap]] = {
 every_draw = pytest.mark.parametrize("draw", DRAWS.values(), ids=list(DRAWS))
 
 
-def refused(error: type[OnewordError], match: str, act: Callable[[], object]) -> None:
+def assert_refused(error: type[OnewordError], match: str, act: Callable[[], object]) -> None:
     """It raises this error, in one line."""
     with pytest.raises(error, match=match) as caught:
         act()
@@ -46,45 +46,45 @@ def refused(error: type[OnewordError], match: str, act: Callable[[], object]) ->
 
 @every_draw
 def test_features_of_norm_0_are_refused(draw: Callable[..., FeatureMap]) -> None:
-    refused(ZeroNormError, "positive norm, got 0", lambda: draw(seed=0).at(torch.zeros_like(X)))
+    assert_refused(ZeroNormError, "positive norm, got 0", lambda: draw(seed=0).at(torch.zeros_like(X)))
 
 
 def test_a_module_whose_features_vanish_or_overflow_is_refused() -> None:
-    refused(ZeroNormError, "positive norm, got 0", lambda: ModuleFeatures(lambda x: 0 * x).at(X))
-    refused(NonFiniteError, "finite features", lambda: ModuleFeatures(lambda x: x / 0).at(X))
+    assert_refused(ZeroNormError, "positive norm, got 0", lambda: ModuleFeatures(lambda x: 0 * x).at(X))
+    assert_refused(NonFiniteError, "finite features", lambda: ModuleFeatures(lambda x: x / 0).at(X))
 
 
 @every_draw
 def test_a_text_of_another_width_is_refused_with_both_shapes(draw: Callable[..., FeatureMap]) -> None:
     wide = gaussian(N, D + 1, seed=0).X
     for act in (draw(seed=0).at, draw(seed=0)):
-        refused(ShapeError, rf"{D}\), got \({N}, {D + 1}\)", lambda act=act: act(wide))
+        assert_refused(ShapeError, rf"{D}\), got \({N}, {D + 1}\)", lambda act=act: act(wide))
 
 
 @pytest.mark.parametrize("name", ["RF", "DRF"])
 def test_a_text_of_another_length_is_refused_where_the_map_has_a_length(name: str) -> None:
     long = gaussian(N + 1, D, seed=0).X
-    refused(ShapeError, rf"\({N}, {D}\), got \({N + 1}, {D}\)", lambda: DRAWS[name](seed=0).at(long))
+    assert_refused(ShapeError, rf"\({N}, {D}\), got \({N + 1}, {D}\)", lambda: DRAWS[name](seed=0).at(long))
 
 
 @every_draw
 def test_a_text_that_is_not_finite_is_refused_with_the_count(draw: Callable[..., FeatureMap]) -> None:
     bad = X.clone()
     bad[1] = torch.nan
-    refused(NonFiniteError, r"3 of 12 entries of X", lambda: draw(seed=0).at(bad))
+    assert_refused(NonFiniteError, r"3 of 12 entries of X", lambda: draw(seed=0).at(bad))
 
 
 @every_draw
 def test_a_text_of_integers_or_another_dtype_is_refused(draw: Callable[..., FeatureMap]) -> None:
-    refused(DTypeError, "int64", lambda: draw(seed=0).at(X.long()))
-    refused(DTypeError, "float64.*float32", lambda: draw(seed=0).at(X.float()))
-    refused(DTypeError, "float32.*float64", lambda: draw(seed=0, dtype=torch.float32).at(X))
+    assert_refused(DTypeError, "int64", lambda: draw(seed=0).at(X.long()))
+    assert_refused(DTypeError, "float64.*float32", lambda: draw(seed=0).at(X.float()))
+    assert_refused(DTypeError, "float32.*float64", lambda: draw(seed=0, dtype=torch.float32).at(X))
 
 
 def test_one_position_alone_can_change_no_other() -> None:
     probe = RandomFeatures.draw(N, D, seed=0).alone(1).at(X)
     assert probe.positions == (1,)
-    refused(RangeError, "1", lambda: probe.change2(X[:1] + 1, torch.tensor([2])))
+    assert_refused(RangeError, "1", lambda: probe.change2(X[:1] + 1, torch.tensor([2])))
 
 
 # Weights that make no map -----------------------------------------------------------------------------------------
@@ -94,10 +94,12 @@ def test_one_position_alone_can_change_no_other() -> None:
 def test_weights_that_are_not_finite_are_refused_with_the_count(value: float) -> None:
     W, V = torch.eye(D), torch.ones(5, N * D)
     W[0, 1] = V[2, 3] = V[0, 0] = value
-    refused(NonFiniteError, "1 of 9 entries of W", lambda: AttentionFeatures(W))
-    refused(NonFiniteError, "2 of 60 entries of V", lambda: RandomFeatures(V, N))
-    refused(NonFiniteError, "2 of 60 entries of V", lambda: DeepRandomFeatures([V], N))
-    refused(NonFiniteError, "1 of 25 entries of V", lambda: DeepRandomFeatures([torch.ones(5, 12), _one_bad(value)], N))
+    assert_refused(NonFiniteError, "1 of 9 entries of W", lambda: AttentionFeatures(W))
+    assert_refused(NonFiniteError, "2 of 60 entries of V", lambda: RandomFeatures(V, N))
+    assert_refused(NonFiniteError, "2 of 60 entries of V", lambda: DeepRandomFeatures([V], N))
+    assert_refused(
+        NonFiniteError, "1 of 25 entries of V", lambda: DeepRandomFeatures([torch.ones(5, 12), _one_bad(value)], N)
+    )
 
 
 def _one_bad(value: float) -> Tensor:
@@ -107,32 +109,34 @@ def _one_bad(value: float) -> Tensor:
 
 
 def test_weights_of_the_wrong_shape_are_refused_with_their_shape() -> None:
-    refused(ShapeError, r"\(d, d\), got \(3, 4\)", lambda: AttentionFeatures(torch.ones(3, 4)))
-    refused(ShapeError, r"n = 5, got \(6, 12\)", lambda: RandomFeatures(torch.ones(6, 12), 5))
-    refused(ShapeError, r"got \(6,\)", lambda: RandomFeatures(torch.ones(6), 3))
-    refused(ShapeError, r"\(6, 6\), got \(6, 5\)", lambda: DeepRandomFeatures([torch.ones(6, 12), torch.ones(6, 5)], 4))
-    refused(ShapeError, r"got shapes \[\]", lambda: DeepRandomFeatures([], 4))
+    assert_refused(ShapeError, r"\(d, d\), got \(3, 4\)", lambda: AttentionFeatures(torch.ones(3, 4)))
+    assert_refused(ShapeError, r"n = 5, got \(6, 12\)", lambda: RandomFeatures(torch.ones(6, 12), 5))
+    assert_refused(ShapeError, r"got \(6,\)", lambda: RandomFeatures(torch.ones(6), 3))
+    assert_refused(
+        ShapeError, r"\(6, 6\), got \(6, 5\)", lambda: DeepRandomFeatures([torch.ones(6, 12), torch.ones(6, 5)], 4)
+    )
+    assert_refused(ShapeError, r"got shapes \[\]", lambda: DeepRandomFeatures([], 4))
 
 
 def test_sizes_depths_and_positions_out_of_range_are_refused() -> None:
-    refused(RangeError, "k = 0", lambda: RandomFeatures.draw(N, D, k=0))
-    refused(RangeError, "depth = 0", lambda: DeepRandomFeatures.draw(N, D, depth=0))
-    refused(RangeError, "β = -1", lambda: DeepRandomFeatures.draw(N, D, depth=1, beta=-1.0))
-    refused(RangeError, r"0 … 3, got 4", lambda: RandomFeatures.draw(N, D).alone(4))
-    refused(RangeError, r"0 … 3, got -1", lambda: RandomFeatures.draw(N, D).alone(-1))
-    refused(RangeError, "1 … 2, got 3", lambda: DeepRandomFeatures.draw(N, D, depth=2).truncated(3))
-    refused(RangeError, "no law", lambda: RandomFeatures(torch.ones(5, N * D), N).alone(0))
+    assert_refused(RangeError, "k = 0", lambda: RandomFeatures.draw(N, D, k=0))
+    assert_refused(RangeError, "depth = 0", lambda: DeepRandomFeatures.draw(N, D, depth=0))
+    assert_refused(RangeError, "β = -1", lambda: DeepRandomFeatures.draw(N, D, depth=1, beta=-1.0))
+    assert_refused(RangeError, r"0 … 3, got 4", lambda: RandomFeatures.draw(N, D).alone(4))
+    assert_refused(RangeError, r"0 … 3, got -1", lambda: RandomFeatures.draw(N, D).alone(-1))
+    assert_refused(RangeError, "1 … 2, got 3", lambda: DeepRandomFeatures.draw(N, D, depth=2).truncated(3))
+    assert_refused(RangeError, "no law", lambda: RandomFeatures(torch.ones(5, N * D), N).alone(0))
 
 
 @every_draw
 def test_seeds_that_mean_nothing_are_refused(draw: Callable[..., FeatureMap]) -> None:
-    refused(RangeError, "seed >= 0, got -1", lambda: draw(seed=-1))
-    refused(RangeError, "at most one of seed= and generator=", lambda: draw(seed=0, generator=torch.Generator()))
+    assert_refused(RangeError, "seed >= 0, got -1", lambda: draw(seed=-1))
+    assert_refused(RangeError, "at most one of seed= and generator=", lambda: draw(seed=0, generator=torch.Generator()))
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
-    refused(UnknownNameError, "did you mean 'softmax'", lambda: AttentionFeatures.draw(D, score="sotfmax"))
-    refused(UnknownNameError, "got 'rellu'.*relu", lambda: RandomFeatures.draw(N, D, activation="rellu"))
+    assert_refused(UnknownNameError, "did you mean 'softmax'", lambda: AttentionFeatures.draw(D, score="sotfmax"))
+    assert_refused(UnknownNameError, "got 'rellu'.*relu", lambda: RandomFeatures.draw(N, D, activation="rellu"))
     assert score(ReLU(normalise=False)).name == "relu-unnormalised"
 
 
@@ -147,7 +151,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, gigabytes: int) -> None:
 def test_random_features_too_large_for_the_machine_are_refused_at_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, gigabytes=16)
     # One block of k = n·d = 3,840,000 times d = 768 numbers: 23.6 GB.
-    refused(MemoryLimitError, r"17\.2 GB, got 23\.6 GB: .*float32", lambda: RandomFeatures.draw(5000, 768))
+    assert_refused(MemoryLimitError, r"17\.2 GB, got 23\.6 GB: .*float32", lambda: RandomFeatures.draw(5000, 768))
     assert (
         RandomFeatures.draw(5000, 768, dtype=torch.float32).k == 3_840_000
     )  # half of it fits, and nothing is drawn yet
@@ -158,8 +162,8 @@ def test_deep_features_too_large_for_the_machine_are_refused_at_the_draw(monkeyp
     machine(monkeypatch, gigabytes=16)
     # Two layers of k = 38,400: 23.6 GB.
     message = re.escape("2 layers of 38,400 × 38,400")
-    refused(MemoryLimitError, message, lambda: DeepRandomFeatures.draw(50, 768, depth=3))
+    assert_refused(MemoryLimitError, message, lambda: DeepRandomFeatures.draw(50, 768, depth=3))
 
 
 def test_what_no_machine_can_hold_is_refused_on_this_one() -> None:
-    refused(MemoryLimitError, "one block of V", lambda: RandomFeatures.draw(10**7, 768))
+    assert_refused(MemoryLimitError, "one block of V", lambda: RandomFeatures.draw(10**7, 768))

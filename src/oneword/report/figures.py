@@ -31,26 +31,10 @@ def per_word(table: pd.DataFrame, title: str = "") -> Figure:
         figure = Figure(figsize=(min(10, max(3.6, 0.13 * len(table) + 2)), 3.0), layout="constrained")
         axes = figure.subplots()
         axes.bar(x, table["value"], color=SKY, width=0.8, label="attained (S ≥)")
-        if table["upper"].notna().any():
-            axes.plot(
-                x,
-                table["upper"],
-                color=VERMILION,
-                linestyle="",
-                marker="_",
-                markersize=7,
-                label="certified (S ≤)",
-            )
-        if table["baseline"].notna().any():
-            axes.plot(
-                x,
-                table["baseline"],
-                color=BLACK,
-                linestyle="",
-                marker=".",
-                markersize=4,
-                label="random change",
-            )
+        marks = (("upper", VERMILION, "_", 7, "certified (S ≤)"), ("baseline", BLACK, ".", 4, "random change"))
+        for column, color, marker, size, label in marks:
+            if table[column].notna().any():
+                axes.plot(x, table[column], color=color, ls="", marker=marker, markersize=size, label=label)
         axes.set_ylabel("word sensitivity")
         axes.set_ylim(bottom=0)
         axes.set_xlim(-0.7, len(table) - 0.3)
