@@ -26,7 +26,7 @@ from torch import Tensor
 
 from oneword._random import normal, resolve_seed
 from oneword.errors import DTypeError, RangeError, ShapeError
-from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, feature_norm
+from oneword.maps.base import SHORT, FeatureMap, Probe, check_candidates, check_matches, feature_norm
 from oneword.maps.scores import Score, Softmax, score
 from oneword.text.context import check_finite
 
@@ -324,7 +324,7 @@ class AttentionProbe(Probe):
         _, axes = torch.linalg.eigh(self.K.mT @ self.K if self.d <= self.n else self.K @ self.K.mT)
         axes = axes[:, -4:] if self.d <= self.n else self.K.mT @ axes[:, -4:]
         parts += [_unit(axes.mT), -_unit(axes.mT)]
-        if self.n <= 64:  # a short text: each key, and mixtures in which a few of them dominate
+        if self.n <= SHORT:  # a short text: each key, and mixtures in which a few of them dominate
             mixture = np.random.default_rng(0).exponential(size=(64, self.n)) ** 2
             parts += [U, _unit(torch.from_numpy(mixture).to(U) @ U)]
         return torch.cat(parts)

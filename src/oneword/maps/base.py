@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, ZeroNormError
 from oneword.text.context import check_text
 
+SHORT = 64  # words; up to here a text is searched from more starts, which cost little
+
 
 class Probe(ABC):
     """φ prepared at one text X.

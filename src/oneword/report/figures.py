@@ -43,7 +43,16 @@ def per_word(table: pd.DataFrame, title: str = "") -> Figure:
         else:
             axes.set_xlabel("position of the changed word")
         axes.set_title(title, loc="left", fontsize=9)
-        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+        handles, labels = axes.get_legend_handles_labels()
+        order = sorted(range(len(labels)), key=lambda k: labels[k])  # attained, certified, random
+        figure.legend(
+            [handles[k] for k in order],
+            [labels[k] for k in order],
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+            fontsize=8,
+        )
     return figure
 
 

@@ -17,14 +17,12 @@ from torch import Tensor
 
 from oneword._random import stream
 from oneword.errors import NonFiniteError, RangeError
-from oneword.maps.base import Probe
+from oneword.maps.base import SHORT, Probe
 from oneword.perturb import Constraint, unit
 from oneword.search.status import Status
 
 Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
 Progress = Callable[[float], None]
-
-SHORT = 64  # words; up to here a text is searched from more starts
 
 
 @dataclass(frozen=True)
