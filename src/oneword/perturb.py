@@ -172,7 +172,7 @@ def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """v/‖v‖, and 0 for 0. Rescaled by the largest entry first: the norm of a tiny gradient would underflow."""
     largest = v.abs().amax(-1, keepdim=True)
     v = v / torch.where(largest > 0, largest, torch.ones_like(largest))
-    return v / v.norm(dim=-1, keepdim=True).clamp_min(0.5)
+    return v / torch.linalg.vector_norm(v, dim=-1, keepdim=True).clamp_min(0.5)
 
 
 def _orthogonal(axis: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

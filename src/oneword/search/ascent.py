@@ -19,6 +19,7 @@ from oneword._random import stream
 from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.base import SHORT, Probe
 from oneword.perturb import Constraint, unit
+from oneword.search.alone import climb_alone
 from oneword.search.status import Status
 
 Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
@@ -110,6 +111,8 @@ def ascend(
     `baseline` random changes a set are evaluated on the way. `progress` hears the fraction done.
     """
     search = search.suited_to(probe)
+    if search.is_quick and len(rows) == 1:  # no position to choose: the one climb does all the steps
+        search = replace(search, steps=search.steps + search.finish, finish=0)
     batch = max(1, probe.rows_at_once(search.memory) // rows.shape[1])
     parts = torch.arange(len(rows)).split(batch)
     exploring = 0.6 if search.polish else 1.0
@@ -196,6 +199,14 @@ def _climb(
 ) -> tuple[Float[Tensor, "p keep"], Float[Tensor, "p keep m d"]]:
     """Conditional gradient from all starts; after a quarter and a half of the steps only the better starts go on."""
     x = probe.X[rows][:, None]
+    if y.shape[:2] == (1, 1):
+
+        def with_gradient(at: Tensor) -> tuple[float, Tensor]:
+            value, gradient = _with_gradient(probe, rows, at[None, None], search.memory)
+            return float(value), gradient[0, 0]
+
+        top, where = climb_alone(with_gradient, x[0, 0], y[0, 0], within, search.steps)
+        return _padded(y.new_tensor([[top]]), search.keep), _padded(where[None, None], search.keep)
     rounding = 4 * torch.finfo(y.dtype).eps
     best = torch.full(y.shape[:2], -torch.inf, dtype=y.dtype, device=y.device)
     best_y = y.clone()
@@ -206,9 +217,8 @@ def _climb(
             order = rank.argsort(dim=1, descending=True, stable=True)[:, :stay]
             best, best_y, y = (_pick(t, order) for t in (best, best_y, y))
         value, gradient = _with_gradient(probe, rows, y, search.memory)
-        rising = (value > best * (1 + rounding)).any(
-            1
-        )  # a set of rows that has come to rest stays there, whatever the others do
+        # A set of rows that has come to rest stays there, whatever the others do.
+        rising = (value > best * (1 + rounding)).any(1)
         best, best_y = _larger(best, best_y, value, y)
         if not bool(rising.any()):
             break
