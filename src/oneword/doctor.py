@@ -15,10 +15,11 @@ from rich.text import Text
 
 from oneword._version import __version__
 from oneword.memory import physical_memory
+from oneword.text import cache, sources
 
 EXTRAS = {
     "embedded": "the default encoder and 25,000 reviews, offline",
-    "hub": "encoders and data sets from a hub or a local folder",
+    "hub": "encoders and data sets from a hub",
     "cluster": "sweeps on many machines",
     "page": "the HTML report",
     "app": "the interactive page",
@@ -30,6 +31,7 @@ def examine() -> dict[str, Any]:
     needed = [Requirement(line) for line in requires("oneword") or []]
     core = [r.name for r in needed if r.marker is None]
     by_extra = {extra: [r.name for r in needed if r.marker and f'extra == "{extra}"' in _marker(r)] for extra in EXTRAS}
+    files, stored = cache.usage()
     return {
         "oneword": __version__,
         "python": platform.python_version(),
@@ -43,6 +45,11 @@ def examine() -> dict[str, Any]:
         "extras": {
             extra: {"for": purpose, "packages": {name: _version(name) for name in by_extra[extra]}}
             for extra, purpose in EXTRAS.items()
+        },
+        "offline": {
+            "encoders": {sources.EMBEDDED_ENCODER: sources.MINILM.version is not None},
+            "corpora": {sources.EMBEDDED_CORPUS: sources.REVIEWS.version is not None},
+            "cache": {"folder": str(cache.folder()), "files": files, "megabytes": round(stored / 1e6, 1)},
         },
     }
 
@@ -63,6 +70,13 @@ def shown(findings: dict[str, Any]) -> RenderableType:
         grid.add_row(
             f"{extra}: {about['for']}", _line(about["packages"]), _state(about["packages"], f"oneword[{extra}]")
         )
+    offline = findings["offline"]
+    for kind in ("encoders", "corpora"):
+        here = [name for name, found in offline[kind].items() if found]
+        grid.add_row(f"{kind} without a network", ", ".join([*here, "your own folders and files"]), "")
+    held = offline["cache"]
+    held_there = Text(f"{held['folder']} (files: {held['files']}, {held['megabytes']} MB)")  # a path is no markup
+    grid.add_row("cache", held_there, "can be removed")
     return Group(head, grid)
 
 

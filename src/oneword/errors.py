@@ -37,3 +37,31 @@ class MemoryLimitError(OnewordError):
 
 class FileFormatError(OnewordError):
     """A file is missing, unreadable, truncated or not one of ours."""
+
+
+class TextError(OnewordError):
+    """A text that is empty, not a string or not valid Unicode."""
+
+
+class MissingExtraError(OnewordError):
+    """A package of an extra is not installed; the message says what to install."""
+
+
+class HubError(OnewordError):
+    """A hub cannot be reached, or does not give what was asked for."""
+
+
+class RankError(OnewordError):
+    """Samples whose features are linearly dependent: no model on them can take every set of labels."""
+
+
+class CellError(OnewordError):
+    """Cells of a run failed; the message names them and says why. The other cells are done and kept."""
+
+
+class BusyError(OnewordError):
+    """Another run is at work in the same folder."""
+
+
+class ClusterError(OnewordError):
+    """A cluster cannot be started or reached, or its workers are not what this run needs."""

