@@ -2,7 +2,7 @@
 PY ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
-EXTRAS = dev
+EXTRAS = embedded,cluster,page,hub,dev
 PIPFLAGS ?= -qq
 PYTEST_ARGS ?=
 
@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@$(BIN)/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
-run: $(STAMP) ## the main job: every word of a Gaussian text under three maps, tables and figures in results/
-	$(BIN)/oneword measure --gaussian 50,384 --out results
+run: $(STAMP) ## the main job: the paper's evidence on real reviews; page, verdicts and figures in results/
+	$(BIN)/oneword reproduce --out results
 
 test: lint ## linters and types, then all tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)

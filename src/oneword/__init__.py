@@ -18,6 +18,8 @@ from oneword._version import __version__
 if TYPE_CHECKING:
     from oneword.bounds.certificate import Certify
     from oneword.errors import OnewordError
+    from oneword.experiments.sweep import sweep
+    from oneword.learning.interpolator import Interpolator
     from oneword.maps.activations import Activation
     from oneword.maps.attention import AttentionFeatures
     from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from oneword.search.ascent import Ascent
     from oneword.search.status import Status
     from oneword.text.context import Context
+    from oneword.text.corpora import Corpus
+    from oneword.text.encoders import Encoder, encode
     from oneword.text.synthetic import clustered, gaussian
 
 _HOME = {
@@ -38,8 +42,11 @@ _HOME = {
     "Ball": "perturb",
     "Certify": "bounds.certificate",
     "Context": "text.context",
+    "Corpus": "text.corpora",
     "DeepRandomFeatures": "maps.random",
+    "Encoder": "text.encoders",
     "FeatureMap": "maps.base",
+    "Interpolator": "learning.interpolator",
     "ModuleFeatures": "maps.base",
     "OnewordError": "errors",
     "Probe": "maps.base",
@@ -50,8 +57,10 @@ _HOME = {
     "Sphere": "perturb",
     "Status": "search.status",
     "clustered": "text.synthetic",
+    "encode": "text.encoders",
     "gaussian": "text.synthetic",
     "sensitivity": "measure",
+    "sweep": "experiments.sweep",
 }
 
 __all__ = [
@@ -61,8 +70,11 @@ __all__ = [
     "Ball",
     "Certify",
     "Context",
+    "Corpus",
     "DeepRandomFeatures",
+    "Encoder",
     "FeatureMap",
+    "Interpolator",
     "ModuleFeatures",
     "OnewordError",
     "Probe",
@@ -74,8 +86,10 @@ __all__ = [
     "Status",
     "__version__",
     "clustered",
+    "encode",
     "gaussian",
     "sensitivity",
+    "sweep",
 ]
 
 

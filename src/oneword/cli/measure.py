@@ -1,57 +1,38 @@
-"""The command line: parse, call, print. Everything heavy is imported inside a command, so that --help is quick."""
+"""`oneword measure`: every word of a text, for each map."""
 
 from __future__ import annotations
 
 import difflib
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneword._version import __version__
-from oneword.errors import OnewordError, RangeError, UnknownNameError
+from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, stages, writable_folder
+from oneword.errors import FileFormatError, RangeError, UnknownNameError
 
 if TYPE_CHECKING:
     import torch
 
     from oneword.maps.base import FeatureMap
-    from oneword.measure import Report
     from oneword.result import Sensitivity
-
-app = typer.Typer(
-    name="oneword",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="How much can one word change? Word sensitivity of layers and models: searched, certified, exact.",
-    epilog="Exit codes: 0 done · 1 a threshold or claim failed · 2 bad input (one line says what was expected).",
-)
 
 MAPS = "attention, attention-relu, attention-relu-unnormalised, rf, drf-L (L layers)"
 DEFAULT_MAPS = ["attention", "attention-relu", "rf"]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"oneword {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command()
 def measure(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text itself, in quotes; each of its words is measured.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="F", help="A text file (UTF-8), instead.")] = None,
+    encoder: Annotated[
+        str, typer.Option(help="Whose layer 0 makes words vectors: minilm (embedded), a model folder, or a hub name.")
+    ] = "minilm",
+    dimension: Annotated[
+        int | None, typer.Option("-d", "--dimension", help="Keep the first coordinates only; all by default.")
+    ] = None,
     gaussian: Annotated[
         str | None,
         typer.Option("--gaussian", metavar="N,D", help="A synthetic text: N Gaussian words of dimension D, norm √D."),
@@ -75,17 +56,15 @@ def measure(
     ] = False,
     target: Annotated[float, typer.Option(help="Refine the certificate until upper/value is at most this …")] = 1.2,
     seconds: Annotated[float, typer.Option(help="… or this many seconds have passed, for each map.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Of the text, the map's weights and the search.")] = 0,
+    seed: Seed = 0,
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
     device: Annotated[str, typer.Option(help="cpu, cuda, …; certificates are computed on the CPU.")] = "cpu",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write results (JSON) and figures (PDF, PNG) here.")
     ] = None,
-    json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write all results to one file; - is standard output.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Measure every word of a text, for each map: S_φ(X) of Eq. 1, the sup over ALL positions and the whole ball.
 
@@ -94,21 +73,35 @@ def measure(
 
     [bold]Examples[/bold]
 
-    oneword measure --gaussian 50,384
+    oneword measure "I love her much"
+
+    oneword measure --file review.txt --map attention
 
     oneword measure --gaussian 100,768 --map attention --target 1.1 --seconds 60 --out results
 
     oneword measure --gaussian 40,64 --map rf --map drf-3 --words 5 --json -
     """
     from oneword import Ascent, Ball, Certify, Sphere, sensitivity
-    from oneword.text.synthetic import gaussian as draw_text
 
-    if gaussian is None:
-        raise RangeError("expected a text, got none: give --gaussian N,D, for example --gaussian 50,384")
-    n, d = _two_numbers(gaussian)
     number_type = _dtype(dtype)
     _check_device(device)
-    text = draw_text(n, d, cosine=cosine, seed=seed, dtype=number_type, device=device)
+    if sum(given is not None for given in (text, file, gaussian)) != 1:
+        raise RangeError(
+            "expected one text, got none or several: give it in quotes, or --file F, or --gaussian N,D; "
+            'for example oneword measure "I love her much"'
+        )
+    if gaussian is not None:
+        from oneword.text.synthetic import gaussian as draw_text
+
+        n, d = _two_numbers(gaussian)
+        context = draw_text(n, d, cosine=cosine, seed=seed, dtype=number_type, device=device)
+    else:
+        from oneword.text.encoders import Encoder
+
+        content = text if text is not None else _read(file)
+        context = Encoder.load(encoder).encode(content, d=dimension, dtype=number_type)
+        context = replace(context, X=context.X.to(device))
+    n, d = context.n, context.d
     span = None if radius is None else radius * d**0.5
     within = Sphere(largest=span) if sphere else Ball(span)
     search = Ascent.quick() if quick else Ascent()
@@ -117,11 +110,11 @@ def measure(
     results = []
     for name in maps or DEFAULT_MAPS:
         phi = _map(name, n, d, seed, number_type, device)
-        with _progress(name, quiet or json_file == "-") as report:
+        with stages(name, quiet or json_file == "-") as report:
             results.append(
                 sensitivity(
-                    phi, text, within=within, words=words, positions=position or None, search=search, certify=certify,
-                    seed=seed, progress=report,
+                    phi, context, within=within, words=words, positions=position or None, search=search,
+                    certify=certify, seed=seed, progress=report,
                 )
             )  # fmt: skip
         if not quiet and json_file != "-":
@@ -129,43 +122,19 @@ def measure(
 
             Console().print(results[-1], "")
         if out is not None:
-            _write(results[-1], out, name)
+            _write(results[-1], writable_folder(out), name)
     if json_file is not None:
-        _dump([result.to_dict() for result in results], json_file)
+        dump([result.to_dict() for result in results], json_file)
     if out is not None and not quiet and json_file != "-":
         typer.echo(f"written to {out}: results (*.json with *.safetensors) and figures (*.pdf, *.png)")
 
 
-@app.command()
-def doctor(
-    json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write the findings to a file; - is standard output.")
-    ] = None,
-) -> None:
-    """What is installed, what this machine offers, and which models and corpora can be had offline."""
-    from oneword import doctor as checks
-
-    findings = checks.examine()
-    if json_file is not None:
-        _dump(findings, json_file)
-        return
-    from rich.console import Console
-
-    Console().print(checks.shown(findings))
-
-
-def main() -> None:
-    """The entry point: errors that a user can cause are one line and exit code 2."""
+def _read(file: Path | None) -> str:
+    assert file is not None
     try:
-        app()
-    except OnewordError as error:
-        if "--debug" in sys.argv:
-            raise
-        typer.echo(f"oneword: {type(error).__name__}: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("oneword: stopped", err=True)
-        sys.exit(130)
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"expected a readable text file in UTF-8, got {file} ({error})") from None
 
 
 def _two_numbers(text: str) -> tuple[int, int]:
@@ -209,40 +178,7 @@ def _map(name: str, n: int, d: int, seed: int, dtype: torch.dtype, device: str) 
     raise UnknownNameError(f"expected --map out of {MAPS}, got {name!r}")
 
 
-@contextmanager
-def _progress(name: str, silent: bool) -> Iterator[Report]:
-    """A bar with the time left on standard error, gone when the work is done; none where nobody watches."""
-    if silent or not sys.stderr.isatty():
-        yield lambda stage, done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f} %"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=1.0)
-        stage_now = ""
-
-        def report(stage: str, done: float) -> None:
-            nonlocal stage_now
-            if stage != stage_now:  # each stage has its own clock
-                bar.reset(task, description=f"{name}: {stage}")
-                stage_now = stage
-            bar.update(task, completed=done)
-
-        yield report
-
-
 def _write(result: Sensitivity, folder: Path, name: str) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RangeError(f"expected --out to name a folder that can be made, got {folder} ({error.strerror})") from None
     result.save(folder / f"{name}.json")
     figure = result.plot()
     try:
@@ -251,17 +187,4 @@ def _write(result: Sensitivity, folder: Path, name: str) -> None:
     except OSError as error:
         raise RangeError(
             f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
-        ) from None
-
-
-def _dump(data: Any, target: str) -> None:
-    text = json.dumps(data, indent=1, allow_nan=False)
-    if target == "-":
-        typer.echo(text)
-        return
-    try:
-        Path(target).write_text(text + "\n")
-    except OSError as error:
-        raise RangeError(
-            f"expected --json to name a file that can be written, got {target} ({error.strerror})"
         ) from None

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: distinct for every kind of colour vision.
-SKY, VERMILION, BLACK = "#56B4E9", "#D55E00", "#000000"
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-    "figure.dpi": 150,
-}
+from oneword.report.style import BLACK, SKY, STYLE, VERMILION, plain
+
 NAMED_WORDS = 60  # above this many, the axis counts positions instead of naming words
 
 
@@ -39,7 +29,7 @@ def per_word(table: pd.DataFrame, title: str = "") -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xlim(-0.7, len(table) - 0.3)
         if named:
-            axes.set_xticks(x, [_plain(word) for word in table["word"]], rotation=90)
+            axes.set_xticks(x, [plain(word) for word in table["word"]], rotation=90)
         else:
             axes.set_xlabel("position of the changed word")
         axes.set_title(title, loc="left", fontsize=9)
@@ -54,8 +44,3 @@ def per_word(table: pd.DataFrame, title: str = "") -> Figure:
             fontsize=8,
         )
     return figure
-
-
-def _plain(word: object) -> str:
-    """A word as text: matplotlib would read $…$ as a formula."""
-    return str(word).replace("$", r"\$")

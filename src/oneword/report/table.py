@@ -13,6 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 MOST_LINES = 20
+SIGNS = {True: "✓", False: "✗", None: "?"}  # a claim holds, fails, or cannot be told
+
+
+def shown(x: float | None, digits: int = 3) -> str:
+    """A number for a reader: a true minus, few digits, powers of ten only where they help."""
+    if x is None or math.isnan(x):
+        return "–"
+    small = x != 0 and abs(x) < 10**-digits
+    return (f"{x:.1e}" if small or abs(x) >= 1e5 else f"{x:.{digits}f}").replace("-", "−")
 
 
 def to_records(table: pd.DataFrame) -> list[dict[str, Any]]:

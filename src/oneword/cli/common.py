@@ -1,0 +1,87 @@
+"""What the commands share: a progress bar with the time left, JSON to a file or the terminal, folders to write to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oneword.errors import RangeError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from oneword.measure import Report
+
+Seed = Annotated[int, typer.Option(help="Of the texts, the maps' weights and the search.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
+JsonFile = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write all results to one file; - is standard output.")
+]
+
+
+@contextmanager
+def watched(title: str, silent: bool) -> Iterator[Progress | None]:
+    """A bar with the time left on standard error, gone when the work is done; None where nobody watches."""
+    if silent or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield bar
+
+
+@contextmanager
+def stages(name: str, silent: bool) -> Iterator[Report]:
+    """The progress of one measurement, stage after stage."""
+    with watched(name, silent) as bar:
+        if bar is None:
+            yield lambda stage, done: None
+            return
+        task = bar.add_task(name, total=1.0)
+        stage_now = ""
+
+        def report(stage: str, done: float) -> None:
+            nonlocal stage_now
+            if stage != stage_now:  # each stage has its own clock
+                bar.reset(task, description=f"{name}: {stage}")
+                stage_now = stage
+            bar.update(task, completed=done)
+
+        yield report
+
+
+def writable_folder(folder: Path) -> Path:
+    """The folder, made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RangeError(f"expected --out to name a folder that can be made, got {folder} ({error.strerror})") from None
+    return folder
+
+
+def dump(data: Any, target: str) -> None:
+    text = json.dumps(data, indent=1, allow_nan=False)
+    if target == "-":
+        typer.echo(text)
+        return
+    try:
+        Path(target).write_text(text + "\n")
+    except OSError as error:
+        raise RangeError(
+            f"expected --json to name a file that can be written, got {target} ({error.strerror})"
+        ) from None

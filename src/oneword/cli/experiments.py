@@ -1,0 +1,175 @@
+"""`oneword reproduce` and `oneword sweep`: many cells, on all cores or a cluster, going on where they were stopped."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, watched, writable_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from oneword.experiments.run import Plan, Progress
+
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder of the run. The same command goes on from what is there.")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Processes on this machine; as many as cores by default, 0 for none.")
+]
+Cluster = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler of your own instead, tcp://host:port.")
+]
+EncoderName = Annotated[
+    str | None, typer.Option("--encoder", help="minilm (embedded, the default), a model folder, or a hub name.")
+]
+CorpusName = Annotated[
+    str | None,
+    typer.Option(
+        "--corpus", help="imdb-embedded (the default), a CSV/JSONL/Parquet file, the aclImdb folder, a hub name."
+    ),
+]
+
+
+def reproduce(
+    figure: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIGURE]…", help="Only these, for example fig2 fig3; all by default.")
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="quick decides every claim in minutes; paper has the paper's sizes and takes an hour.")
+    ] = "quick",
+    out: Out = Path("results"),
+    encoder: EncoderName = None,
+    corpus: CorpusName = None,
+    trials: Annotated[int | None, typer.Option(help="Trials a point, instead of the scale's own.")] = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """The paper's evidence: every figure, every theorem as a claim with a verdict, and one page to read.
+
+    In DIR: report.html, verdict.json, results.parquet, figures/*.pdf, run.json. Exit code 1 if a claim fails.
+
+    [bold]Examples[/bold]
+
+    oneword reproduce
+
+    oneword reproduce fig2 fig3 --trials 5 --out my-results
+
+    oneword reproduce --scale paper --encoder bert-base-uncased --corpus imdb --cluster tcp://head:8786
+    """
+    from oneword.experiments import paper
+    from oneword.experiments.claims import claims_table, failed
+
+    silent = quiet or json_file == "-"
+    with _bar("reproduce", silent) as (progress, start):
+        done = paper.reproduce(
+            writable_folder(out),
+            scale,
+            figure or (),
+            seed=seed,
+            encoder=encoder,
+            corpus=corpus,
+            trials=trials,
+            workers=workers,
+            cluster=cluster,
+            command=_command(),
+            progress=progress,
+            on_start=start,
+        )
+    if json_file is not None:
+        dump([claim.to_json() for claim in done.claims], json_file)
+    if not silent:
+        from rich.console import Console
+
+        Console().print(claims_table(done.claims))
+        typer.echo(f"written to {out}: report.html, verdict.json, results.parquet, run.json and figures")
+    if failed(done.claims):
+        raise typer.Exit(1)
+
+
+def sweep(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Tables of grids; see the example below.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the run; by default named like the file.")
+    ] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """A grid of your own: maps × lengths × dimensions × trials, with the exponents of S against n at the end.
+
+    A file such as
+
+        title = "Attention against random features"
+        [[sweep]]
+        maps = ["attention", "rf"]
+        n = [20, 40, 80]
+        d = 96
+        trials = 5
+
+    gives DIR/results.parquet, one row a measurement: pandas.read_parquet opens it.
+    """
+    from oneword.experiments.fit import fits
+    from oneword.experiments.run import run
+    from oneword.experiments.spec import load_spec
+
+    wanted = load_spec(spec)
+    folder = writable_folder(out or Path(spec.stem))
+    with _bar(wanted.title, quiet) as (progress, start):
+        about = {"command": _command(), "title": wanted.title, "description": wanted.description}
+        table = run(
+            wanted.cells, folder, workers=workers, cluster=cluster, progress=progress, on_start=start, about=about
+        )
+    if not quiet:
+        _show_exponents(fits(table))
+        typer.echo(f"written to {folder}: {len(table)} rows in results.parquet, run.json")
+
+
+def _show_exponents(found: pd.DataFrame) -> None:
+    if found.empty:
+        return
+    import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    about = [name for name in ("map", "words_from", "d", "depth", "positions") if name in found]
+    grid = Table(*about, "S ∝ n^", "95 % interval", box=None, pad_edge=False, header_style="bold")
+    for line in found.to_dict(orient="records"):
+        shown = ["–" if pd.isna(line[name]) else str(line[name]) for name in about]
+        grid.add_row(*shown, f"{line['slope']:+.3f}", f"{line['low']:+.3f} … {line['high']:+.3f}")
+    Console().print(grid)
+
+
+def _command() -> str:
+    return shlex.join(["oneword", *sys.argv[1:]])
+
+
+@contextmanager
+def _bar(title: str, silent: bool) -> Iterator[tuple[Progress, Any]]:
+    """Progress by the expected cost of cells, so that the time left means something."""
+    with watched(title, silent) as bar:
+        if bar is None:
+            yield (lambda done, total, cells, of: None), None
+            return
+        task = bar.add_task(title, total=None)
+
+        def start(plan: Plan) -> None:
+            kept = f", {plan.kept} of them done before" if plan.kept else ""
+            bar.console.print(f"{title}: {plan.cells} cells{kept}, {max(1, plan.workers)} at a time")
+
+        def progress(done: float, total: float, cells: int, of: int) -> None:
+            bar.update(task, completed=done, total=total, description=f"{title}: {cells} of {of} cells")
+
+        yield progress, start

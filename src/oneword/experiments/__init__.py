@@ -1,0 +1,1 @@
+"""Runs: cells, sweeps, the paper's evidence and its verdicts."""

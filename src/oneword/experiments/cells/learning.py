@@ -1,0 +1,113 @@
+"""Learning a one-word change: a model pre-trained on N texts is taught new ones, and one word is changed (T4, T5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from oneword._random import stream
+from oneword.errors import RangeError
+from oneword.experiments import estimates
+from oneword.experiments.cell import TextCell, choice, real, several, whole
+from oneword.experiments.draws import draw_lessons, draw_maps, trial_seed
+from oneword.learning import Attempt, Interpolator, Lesson, Objective, Training
+from oneword.learning.lesson import Options
+from oneword.learning.steering import EFFORT
+
+LOWEST = "lowest-alignment"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningCell(TextCell):
+    """One model and some new samples, each taught to it alone.
+
+    | field | meaning |
+    |---|---|
+    | `N` | texts to pre-train on |
+    | `samples` | new texts; each has rows for every training and objective |
+    | `trainings` | "fine-tuned" (T4), "retrained" (T5) |
+    | `objectives` | by what Δ is chosen: "loss", "features", "alignment"; and "lowest-alignment", the least F |
+    | `frontier` | limits g on γ, for the least error within each; none by default |
+    | `positions` | "all" may change, or so many that are drawn for each sample |
+    """
+
+    kind: ClassVar[str] = "learning"
+
+    N: int
+    samples: int = 10
+    trainings: tuple[str, ...] = tuple(Training)
+    objectives: tuple[str, ...] = (*Objective, LOWEST)
+    frontier: tuple[float, ...] = ()
+    positions: int | str = "all"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(N=whole("N", self.N, 1), samples=whole("samples", self.samples, 1))
+        for name, known in (("trainings", tuple(Training)), ("objectives", (*Objective, LOWEST))):
+            asked = [choice(name, value, known) for value in several(name, getattr(self, name))]
+            self._set(**{name: tuple(str(value) for value in known if value in asked)})
+        limits = {real("frontier", g, 0) for g in several("frontier", self.frontier)}
+        if 0 in limits:
+            raise RangeError("expected limits g > 0 for the frontier, got 0: leave it out")
+        self._set(frontier=tuple(sorted(limits)))
+        if not self.trainings or not (self.objectives or self.frontier):
+            raise RangeError("expected a training, and an objective or a frontier, got none: give at least one of each")
+        if self.positions != "all":
+            self._set(positions=whole("positions", self.positions, 1, self.n))
+
+    def estimate_bytes(self) -> int:
+        return estimates.search_bytes(self, self._count) + estimates.fit_bytes(self, self.N, self.samples)
+
+    def estimate_cost(self) -> float:
+        searches = (len(self.objectives) + len(self.frontier) / 2) * len(self.trainings)
+        lessons = self.samples * searches * estimates.lesson_cost(self, self._count)
+        return estimates.fit_cost(self, self.N, self.samples) + lessons
+
+    @property
+    def _count(self) -> int:
+        return self.n if isinstance(self.positions, str) else self.positions
+
+    def rows(self) -> list[dict[str, Any]]:
+        drawn = draw_lessons(self, self.N + self.samples)
+        X, labels = drawn.X, drawn.labels
+        common = {
+            **self.common(),
+            **drawn.names,
+            "N": self.N,
+            "positions": str(self.positions),
+            "dropped": drawn.dropped,
+        }
+        out: list[dict[str, Any]] = []
+        for depth, phi in draw_maps(self):
+            trained = Interpolator.fit(phi, X[: self.N], labels[: self.N], memory=self.memory)
+            model = {"depth": depth, "condition": trained.condition, "lambda_min_over_k": trained.lambda_min_over_k}
+            lessons = trained.learn_each(X[self.N :], labels[self.N :])
+            for sample in range(self.samples):
+                lesson = lessons.pop(0)  # what it holds goes with it
+                out += [
+                    {**common, **model, "sample": sample, **attempt.summary()}
+                    for attempt in self._attempts(lesson, sample)
+                ]
+        return out
+
+    def _attempts(self, lesson: Lesson, sample: int) -> Iterator[Attempt]:
+        options = Options(
+            positions=self._positions(sample),
+            search=replace(EFFORT, memory=self.memory),
+            seed=trial_seed(self, "search", sample),
+        )
+        for training in self.trainings:
+            for objective in self.objectives:
+                if objective == LOWEST:
+                    yield lesson.lowest_alignment(training, **options)
+                else:
+                    yield lesson.mislead(objective, training, **options)
+            if self.frontier:
+                yield from lesson.frontier(training, self.frontier, **options)
+
+    def _positions(self, sample: int) -> list[int] | None:
+        if isinstance(self.positions, str):
+            return None
+        draw = stream(self.seed, "positions", self.trial, self.n, self.d, sample)
+        return sorted(draw.choice(self.n, self.positions, replace=False).tolist())

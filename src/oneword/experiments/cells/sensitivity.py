@@ -1,0 +1,172 @@
+"""The word sensitivity of one map at one text, with its certificate and what to compare it with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from oneword._random import stream
+from oneword.bounds.certificate import Certify
+from oneword.errors import RangeError
+from oneword.experiments import estimates
+from oneword.experiments.cell import TextCell, choice, real, whole
+from oneword.experiments.draws import Drawn, draw_maps, draw_text, trial_seed
+from oneword.maps.attention import AttentionProbe
+from oneword.maps.base import FeatureMap
+from oneword.maps.random import RandomFeatures
+from oneword.measure import sensitivity
+from oneword.result import Sensitivity
+from oneword.search.ascent import Ascent
+
+POSITIONS = ("all", "one", "first")
+SEARCHES = ("full", "quick")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensitivityCell(TextCell):
+    """S_φ(X) of Eq. 1 at one text.
+
+    | field | meaning |
+    |---|---|
+    | `changed` | how many words change at once (chosen greedily) |
+    | `positions` | "all"; "one", drawn for the trial; "first". For one position, rf draws one block of V and no other |
+    | `search` | "full" or "quick" |
+    | `certify` | None: no upper bound; 0: the closed form; ≥ 1: refined until upper/value is at most that |
+    | `baseline` | random changes a word |
+    | `real_words` | random words of the vocabulary at the best position, for words from a corpus |
+    """
+
+    kind: ClassVar[str] = "sensitivity"
+
+    changed: int = 1
+    positions: str = "all"
+    search: str = "full"
+    certify: float | None = None
+    baseline: int = 16
+    real_words: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("positions", self.positions, POSITIONS)
+        choice("search", self.search, SEARCHES)
+        self._set(changed=whole("changed", self.changed, 1, self.n))
+        self._set(certify=checked_target(self.certify))
+        for name in ("baseline", "real_words"):
+            self._set(**{name: whole(name, getattr(self, name), 0)})
+        if self.changed > 1 and self.positions != "all":
+            raise RangeError(f"expected positions = all with changed > 1, got {self.positions}: leave positions out")
+        if self.real_words and self.words_from != "corpus":
+            raise RangeError(f"expected real_words with words_from = corpus only, got {self.words_from}: leave it out")
+
+    def estimate_bytes(self) -> int:
+        return estimates.search_bytes(self, self._count, baseline=self.baseline)
+
+    def estimate_cost(self) -> float:
+        quick = self.search == "quick"
+        search = estimates.search_cost(self, self._count, quick=quick, changed=self.changed, baseline=self.baseline)
+        return search + estimates.certificate_cost(self, self._count, self.certify)
+
+    @property
+    def _count(self) -> int:
+        return self.n if self.positions == "all" else 1
+
+    def rows(self) -> list[dict[str, Any]]:
+        drawn = draw_text(self)
+        return [self._row(drawn, depth, phi) for depth, phi in draw_maps(self)]
+
+    def _row(self, drawn: Drawn, depth: int | None, phi: FeatureMap) -> dict[str, Any]:
+        only = self._only
+        if only is not None and isinstance(phi, RandomFeatures):
+            phi = phi.alone(only)
+        found = sensitivity(
+            phi,
+            drawn.text,
+            words=self.changed,
+            positions=None if only is None else [only],
+            search=replace(Ascent() if self.search == "full" else Ascent.quick(), memory=self.memory),
+            certify=effort(self.certify),
+            baseline=self.baseline,
+            seed=trial_seed(self, "search"),
+        )
+        first = found.per_word.loc[found.per_word["position"] == 0, "value"]
+        return {
+            **self.common(),
+            **drawn.names(),
+            "depth": depth,
+            "changed": self.changed,
+            "positions": self.positions,
+            "value": found.value,
+            "first": first.iloc[0] if len(first) else None,
+            "upper": found.upper,
+            "baseline": found.baseline,
+            "predicted": self._predicted(depth),
+            "position": found.position,
+            "word": found.word,
+            "status": str(found.status),
+            "certificate": found.certificate,
+            **self._beside(drawn, phi, found),
+        }
+
+    @property
+    def _only(self) -> int | None:
+        """The one position that may change, if it is one."""
+        if self.positions == "one":
+            return int(stream(self.seed, "position", self.trial, self.n, self.d).integers(self.n))
+        return 0 if self.positions == "first" else None
+
+    def _predicted(self, depth: int | None) -> float | None:
+        """What theory says; None where it says nothing."""
+        if self.activation is None:
+            return None
+        from oneword import theory  # its quadratures take a second to load, which every worker would spend
+
+        if self.map == "rf" and self.changed == 1:
+            return theory.rf_sensitivity(self.n, self.d, self.k, self.activation)
+        if self.activation != "relu":
+            return None
+        if depth is not None:
+            return theory.drf_guide(self.n, depth, self.d, self.k) if self.changed == 1 else None
+        return theory.rf_words(self.changed, self.n, self.d, self.k)
+
+    @torch.no_grad()
+    def _beside(self, drawn: Drawn, phi: FeatureMap, found: Sensitivity) -> dict[str, Any]:
+        """Attention on the changed word before and after, and what random words of the vocabulary do there."""
+        shares = self.map in ("attention", "attention-relu") and self.changed == 1  # unnormalised weights are no shares
+        if not (self.real_words or shares):
+            return {}
+        probe = phi.at(drawn.text.X)
+        out: dict[str, Any] = {}
+        if shares and isinstance(probe, AttentionProbe):
+            i = torch.tensor([found.rows[0]])
+            y = probe.X[i] + found.delta.reshape(1, -1)
+            out |= {"mass_before": float(probe.share_of[i].mean()), "mass_after": float(probe.attention(y, i).mean())}
+        if self.real_words:
+            seed = trial_seed(self, "real")
+            y = torch.stack([drawn.real_words(self.real_words, row, seed) for row in found.rows], 1)
+            i = torch.tensor(found.rows).expand(len(y), -1)
+            near = probe.near(found.rows)
+            batch = max(1, self.memory // near.bytes_per_candidate(len(found.rows)))
+            parts = [near.change2(a, b) for a, b in zip(y.split(batch), i.split(batch), strict=True)]
+            change = torch.cat(parts).sqrt() / probe.norm
+            out |= {"real_mean": float(change.mean()), "real_max": float(change.max())}
+        return out
+
+
+def checked_target(certify: object) -> float | None:
+    """None, 0 or a ratio."""
+    if certify is None:
+        return None
+    target = real("certify", certify, 0)
+    if 0 < target < 1:
+        raise RangeError(f"expected certify = 0 (the closed form) or a ratio upper/value ≥ 1, got {target}")
+    return target
+
+
+def effort(target: float | None) -> Certify | Literal[False]:
+    """Work that ends by itself, never by the clock: a clock would make the numbers depend on the machine."""
+    if target is None:
+        return False
+    return Certify.plain() if target == 0 else Certify(target, seconds=math.inf)

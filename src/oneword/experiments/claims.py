@@ -1,0 +1,184 @@
+"""A claim and what results say of it: holds, fails, or cannot be told. Judged by intervals, never by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+from rich.text import Text
+
+from oneword.errors import NonFiniteError
+from oneword.experiments.fit import Estimate, exponent, ratio
+from oneword.report.series import first_family, widest
+from oneword.report.table import SIGNS, shown
+from oneword.text.cache import write_whole
+
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and what the results say: `holds` is None where they cannot tell; `note` says on what it rests."""
+
+    id: str
+    claim: str
+    predicted: str
+    measured: float | None
+    low: float | None
+    high: float | None
+    holds: bool | None
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def failed(claims: Iterable[Claim]) -> list[Claim]:
+    """The claims that do not hold; those that cannot be told are not among them."""
+    return [claim for claim in claims if claim.holds is False]
+
+
+def write_verdict(claims: Sequence[Claim], path: Path) -> Path:
+    """Write all claims as JSON; the file appears whole or not at all."""
+    text = json.dumps([claim.to_json() for claim in claims], indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(path, text.encode() + b"\n")
+    return path
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """The claims for a terminal."""
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("", "claim", "what is claimed", "predicted"):
+        grid.add_column(name)
+    for name in ("measured", "95 %"):
+        grid.add_column(name, justify="right")
+    for claim in claims:
+        style = {True: "green", False: "bold red", None: "yellow"}[claim.holds]
+        interval = "" if claim.low is None else f"[{shown(claim.low)}, {shown(claim.high)}]"
+        missing = f" ({claim.note})" if claim.measured is None else ""
+        grid.add_row(
+            Text(SIGNS[claim.holds], style=style),
+            Text(claim.id),
+            Text(claim.claim + missing),
+            Text(claim.predicted),
+            Text(shown(claim.measured)),
+            Text(interval),
+        )
+    return grid
+
+
+# Judging
+
+Finding = tuple[Estimate, bool | None, str]
+
+
+class CannotTell(Exception):
+    """The rows a claim needs are missing or broken; the text says which."""
+
+
+def judged(name: str, claim: str, predicted: str, judge: Callable[[], Finding]) -> Claim:
+    """The claim with what `judge` finds: an estimate, an answer, and on what it rests."""
+    try:
+        found, holds, note = judge()
+    except CannotTell as why:
+        return Claim(name, claim, predicted, None, None, None, None, str(why))
+    low, high = (x if math.isfinite(x) else None for x in (found.low, found.high))
+    return Claim(name, claim, predicted, found.value, low, high, holds, note)
+
+
+def need(rows: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The rows, if there are any."""
+    if rows.empty:
+        raise CannotTell(f"no {what}")
+    return rows
+
+
+def need_finite(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The rows, if nothing is broken: a claim that drops broken rows would judge what is left as if it were all."""
+    for column in columns:
+        bad = int((~np.isfinite(rows[column])).sum())
+        if bad:
+            raise CannotTell(f"{bad} of {len(rows)} rows have no finite {column}")
+    return rows
+
+
+def main_curve(rows: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The rows of one family of words (of reviews, where there are any) at the largest d."""
+    need(rows, what)
+    return need_finite(widest(rows[rows["words_from"] == first_family(rows)]), "value")
+
+
+def each(rows: pd.DataFrame, column: str) -> dict[int, pd.DataFrame]:
+    """The rows of each value of a column of whole numbers, in order."""
+    return {int(value): rows[rows[column] == value] for value in sorted(rows[column].dropna().unique())}
+
+
+def slope(rows: pd.DataFrame, column: str = "value") -> Estimate:
+    """The exponent of a column in n."""
+    if rows["n"].nunique() < 2:
+        raise CannotTell("no rows of a second n")
+    try:
+        return exponent(rows, y=column).estimate
+    except NonFiniteError as error:
+        raise CannotTell(str(error)) from None
+
+
+def paired(above: pd.Series, below: pd.Series) -> Estimate:
+    """The mean ratio of paired trials."""
+    try:
+        return ratio(above, below)
+    except NonFiniteError as error:
+        raise CannotTell(str(error)) from None
+
+
+# Three answers each; an interval that is not there (NaN) answers neither way.
+
+
+def at_most(found: Estimate, limit: float) -> bool | None:
+    return True if found.high <= limit else False if found.low > limit else None
+
+
+def at_least(found: Estimate, limit: float) -> bool | None:
+    return True if found.low >= limit else False if found.high < limit else None
+
+
+def below(found: Estimate, limit: float) -> bool | None:
+    return True if found.high < limit else False if found.low >= limit else None
+
+
+def above(found: Estimate, limit: float) -> bool | None:
+    return True if found.low > limit else False if found.high <= limit else None
+
+
+def inside(found: Estimate, low: float, high: float) -> bool | None:
+    if low <= found.low and found.high <= high:
+        return True
+    return False if found.high < low or found.low > high else None
+
+
+def mostly(found: Estimate, limit: float) -> bool | None:
+    """The share itself is claimed; that it is smaller is said only if its interval says so."""
+    return True if found.value >= limit else False if found.high < limit else None
+
+
+def all_of(answers: Iterable[bool | None]) -> bool | None:
+    every = list(answers)
+    return False if False in every else None if None in every else True
+
+
+def about(rows: pd.DataFrame) -> str:
+    """The sizes a claim rests on; and the positions, where not all of them may change."""
+    few = sorted(set(rows["positions"].dropna()) - {"all"})
+    where = f", {' or '.join(few)} of the positions" if few else ""
+    return f"n = {listed(rows['n'].unique())}, d = {listed(rows['d'].unique())}, {len(rows)} rows{where}"
+
+
+def listed(numbers: Iterable[float]) -> str:
+    return ", ".join(f"{number:g}" for number in sorted(numbers))

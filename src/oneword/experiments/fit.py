@@ -1,0 +1,160 @@
+"""Exponents and levels with their intervals: log S = a + b log n over all trials, bootstrapped within each length.
+
+Every interval is a 95 % one. Trials are resampled within each n (the lengths are chosen, the trials are drawn), from a
+seeded generator: the same table gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest, bootstrap
+
+from oneword.errors import NonFiniteError, RangeError
+from oneword.report.series import CURVE, complete, one_word
+
+LEVEL = 0.95
+RESAMPLES = 4999
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval; `low` and `high` are NaN where one trial leaves nothing to resample."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    def map(self, function: Callable[[float], float]) -> Estimate:
+        """The estimate of an increasing function of the number."""
+        return Estimate(function(self.value), function(self.low), function(self.high), self.count)
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """y ≈ exp(intercept) · x^slope, with the interval of the slope."""
+
+    slope: float
+    low: float
+    high: float
+    intercept: float
+    count: int
+    sizes: tuple[float, ...]
+
+    @property
+    def estimate(self) -> Estimate:
+        """The slope alone."""
+        return Estimate(self.slope, self.low, self.high, self.count)
+
+    def at(self, x: float) -> float:
+        """The fitted value at x."""
+        return math.exp(self.intercept + self.slope * math.log(x))
+
+
+def exponent(table: pd.DataFrame, x: str = "n", y: str = "value", *, seed: int = 0) -> Exponent:
+    """Least squares of log y on log x over all rows; the rows of one x are its trials.
+
+    Raises RangeError for fewer than two different x, and NonFiniteError where a logarithm does not exist.
+    """
+    rows = table[[x, y]].astype("float64")
+    bad = int((~(np.isfinite(rows) & (rows > 0)).all(axis=1)).sum())
+    if bad:
+        raise NonFiniteError(f"expected finite {x} > 0 and {y} > 0 in every row, got {bad} of {len(rows)} without")
+    sizes = np.unique(rows[x])
+    if len(sizes) < 2:
+        raise RangeError(f"expected at least two different {x} to fit an exponent, got {len(sizes)}")
+    trials = [np.log(rows.loc[rows[x] == size, y].to_numpy()) for size in sizes]
+    counts = np.array([len(trial) for trial in trials])
+    center = float(counts @ np.log(sizes) / counts.sum())
+    # The slope is a weighted sum of the lengths' means: Σ m_j (x_j − x̄) ȳ_j / Σ m_j (x_j − x̄)².
+    weights = counts * (np.log(sizes) - center)
+    weights = weights / float(weights @ (np.log(sizes) - center))
+
+    def slope(*samples: _Array, axis: int = -1) -> Any:
+        return sum(weight * sample.mean(axis=axis) for weight, sample in zip(weights, samples, strict=True))
+
+    estimate = _bootstrapped(trials, slope, seed)
+    mean = float(np.concatenate(trials).mean())
+    intercept = mean - estimate.value * center
+    return Exponent(
+        estimate.value, estimate.low, estimate.high, intercept, int(counts.sum()), tuple(float(n) for n in sizes)
+    )
+
+
+def mean(values: ArrayLike, *, seed: int = 0) -> Estimate:
+    """The mean over trials."""
+    return _bootstrapped([_finite(values)], lambda sample, axis=-1: sample.mean(axis=axis), seed)
+
+
+def quantile(values: ArrayLike, q: float = 0.5, *, seed: int = 0) -> Estimate:
+    """A quantile over trials; the median by default."""
+    return _bootstrapped([_finite(values)], lambda sample, axis=-1: np.quantile(sample, q, axis=axis), seed)
+
+
+def ratio(numerator: ArrayLike, denominator: ArrayLike, *, seed: int = 0) -> Estimate:
+    """The geometric mean of paired ratios: exp of the mean of log(numerator/denominator)."""
+    above, below = _finite(numerator), _finite(denominator)
+    if above.shape != below.shape:
+        raise RangeError(f"expected as many numerators as denominators, got {len(above)} and {len(below)}")
+    if not ((above > 0).all() and (below > 0).all()):
+        raise NonFiniteError("expected positive numbers to take the ratio of, got some that are not")
+    return mean(np.log(above / below), seed=seed).map(math.exp)
+
+
+def share(good: ArrayLike) -> Estimate:
+    """The share of trials that are good, with the interval of Clopper and Pearson."""
+    each = np.asarray(good, dtype=bool)
+    if not each.size:
+        raise RangeError("expected at least one trial to take the share of, got none")
+    result = binomtest(int(each.sum()), int(each.size))
+    interval = result.proportion_ci(confidence_level=LEVEL, method="exact")
+    return Estimate(float(each.mean()), float(interval.low), float(interval.high), int(each.size))
+
+
+def fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
+    """The exponent of S in n of every curve with two lengths or more: what `report` draws through the dots.
+
+    Columns: map, words_from, d, depth, slope, low, high, intercept, n_low, n_high.
+    """
+    lines: list[dict[str, Any]] = []
+    for key, rows in one_word(complete(table)).groupby(CURVE, dropna=False, sort=True):
+        usable = rows[np.isfinite(rows["value"]) & (rows["value"] > 0)]
+        if usable["n"].nunique() > 1:
+            fitted = exponent(usable, seed=seed)
+            lines.append(
+                dict(zip(CURVE, key, strict=True))
+                | {"slope": fitted.slope, "low": fitted.low, "high": fitted.high, "intercept": fitted.intercept}
+                | {"n_low": fitted.sizes[0], "n_high": fitted.sizes[-1]}
+            )
+    return pd.DataFrame(lines, columns=[*CURVE, "slope", "low", "high", "intercept", "n_low", "n_high"])
+
+
+def _bootstrapped(samples: Sequence[_Array], statistic: Callable[..., Any], seed: int) -> Estimate:
+    """The statistic of the samples and its percentile interval; each sample is resampled within itself."""
+    value, count = float(statistic(*samples, axis=-1)), sum(len(sample) for sample in samples)
+    if min(len(sample) for sample in samples) < 2:
+        return Estimate(value, math.nan, math.nan, count)
+    # Percentile rather than BCa, which has no value where all trials agree.
+    interval = bootstrap(
+        tuple(samples), statistic, vectorized=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval  # fmt: skip
+    return Estimate(value, float(interval.low), float(interval.high), count)
+
+
+def _finite(values: ArrayLike) -> _Array:
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if not array.size:
+        raise RangeError("expected at least one trial, got none")
+    bad = int((~np.isfinite(array)).sum())
+    if bad:
+        raise NonFiniteError(f"expected finite numbers, got {bad} of {len(array)} that are not")
+    return array

@@ -1,0 +1,117 @@
+"""The paper's experiments: which cells each figure consists of, and everything a reproduction leaves behind.
+
+The cells of a figure are a TOML file of this package, one folder a scale: `quick` decides every claim within minutes,
+`paper` has the lengths, training sets and trials of the paper at the widths of the encoder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import pandas as pd
+
+from oneword.errors import UnknownNameError
+from oneword.experiments.cell import Cell, TextCell, choice, nearest
+from oneword.experiments.claims import Claim, write_verdict
+from oneword.experiments.draws import load_encoder
+from oneword.experiments.fit import fits
+from oneword.experiments.run import Plan, Progress, run
+from oneword.experiments.spec import load_spec
+from oneword.experiments.verdict import verdict
+from oneword.report.page import render
+from oneword.report.paper_figures import draw_all
+
+WIDTH = 384  # of the default encoder, for which the specs are written
+
+
+@dataclass(frozen=True, eq=False)
+class Reproduction:
+    """The table of all cells, and what it says about each claim."""
+
+    table: pd.DataFrame
+    claims: list[Claim]
+    files: list[Path]
+
+
+def scales() -> list[str]:
+    """The sizes in which the experiments come."""
+    return sorted((entry.name for entry in _specs().iterdir() if entry.is_dir()), reverse=True)
+
+
+def figures(scale: str) -> list[str]:
+    """The names that a scale's experiments go by."""
+    folder = _specs() / choice("--scale", scale, scales())
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def cells(
+    scale: str,
+    wanted: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    encoder: str | None = None,
+    corpus: str | None = None,
+    trials: int | None = None,
+) -> list[Cell]:
+    """The cells of the wanted figures, or of all."""
+    known = figures(scale)
+    for name in wanted:
+        if name not in known:
+            raise UnknownNameError(f"expected figures out of {', '.join(known)}, got {name!r}{nearest(name, known)}")
+    given = {"seed": seed, "encoder": encoder, "corpus": corpus, "trials": trials}
+    override = {name: value for name, value in given.items() if value is not None}
+    made: dict[str, Cell] = {}
+    for name in wanted or known:
+        made |= {cell.key: cell for cell in load_spec(_specs() / scale / f"{name}.toml", override).cells}
+    return list(_at_width_of(encoder, made.values()) if encoder is not None else made.values())
+
+
+def reproduce(
+    out: str | os.PathLike[str],
+    scale: str = "quick",
+    wanted: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    encoder: str | None = None,
+    corpus: str | None = None,
+    trials: int | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    command: str = "",
+    progress: Progress | None = None,
+    on_start: Callable[[Plan], None] | None = None,
+) -> Reproduction:
+    """Do the cells, judge the claims, draw the figures and write the page; all of it in `out`."""
+    out = Path(out)
+    todo = cells(scale, wanted, seed=seed, encoder=encoder, corpus=corpus, trials=trials)
+    about = {"command": command, "scale": scale, "figures": list(wanted) or figures(scale), "seed": seed}
+    table = run(todo, out, workers=workers, cluster=cluster, progress=progress, on_start=on_start, about=about)
+    claims = verdict(table)
+    written = [write_verdict(claims, out / "verdict.json")]
+    slopes = fits(table)
+    written += draw_all(table, out / "figures", slopes)
+    run_about = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    written.append(render(table, [claim.to_json() for claim in claims], run_about, out / "report.html", slopes))
+    return Reproduction(table, claims, written)
+
+
+def _specs() -> Traversable:
+    return files("oneword.experiments") / "specs"
+
+
+def _at_width_of(encoder: str, made: Iterable[Cell]) -> Iterator[Cell]:
+    """The same shares of the width of another encoder: a quarter, a half, all of it."""
+    width = load_encoder(encoder).d
+    for cell in made:
+        if isinstance(cell, TextCell) and cell.words_from == "corpus":
+            as_wide = cell.k == cell.n * cell.d
+            d = max(1, cell.d * width // WIDTH)
+            yield replace(cell, d=d, k=None if as_wide else cell.k)
+        else:
+            yield cell

@@ -1,0 +1,335 @@
+"""The verdict: what the paper proves (T1 to T5) and what this project predicts, against a table of results.
+
+Every claim is judged from the rows alone. T1 is an upper bound on a sup of which a search sees only a lower bound, so
+it is put to the certificates too. The theorems and the limits below are those of the paper and of `theory`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from oneword.experiments.claims import (
+    CannotTell,
+    Claim,
+    Finding,
+    about,
+    above,
+    all_of,
+    at_least,
+    at_most,
+    below,
+    claims_table,
+    each,
+    failed,
+    inside,
+    judged,
+    listed,
+    main_curve,
+    mostly,
+    need,
+    need_finite,
+    paired,
+    slope,
+    write_verdict,
+)  # fmt: skip
+from oneword.experiments.fit import Estimate, mean, share
+from oneword.report.series import complete, error_bound, of_kind, of_map, one_word, several_words, width
+from oneword.report.style import FAMILIES
+from oneword.report.table import shown
+
+__all__ = ["Claim", "claims_table", "failed", "verdict", "write_verdict"]
+
+DECAY = -0.45  # T1, T2: an exponent at or below this is 1/√n; at these sizes the finite-size factor pulls it to −0.57
+LAW, LAW_WIDTH, LAW_LEVEL = -0.5, 0.03, 0.05
+LAW_FROM = 50  # the law is a limit: 7 % off at n = 10, 1 to 2 % from here on
+CONSTANT = -0.1  # T3: an exponent above this is no decay
+FALLS = -0.25  # ReLU attention: an exponent below this is a decay
+SEVERAL = 0.10  # a limit as well, approached from below: 4 % off at d = 192, 7 % at d = 64 (n = 50)
+IDENTITY = 1e-9
+UNLEARNT = 0.25  # |1 − yf| below this: the old model knows the new text, and alignment decides little
+RF_ALIGNED, RAF_ALIGNED, LESSONS = 0.9, 0.3, 0.8
+FRONTIER_UP_TO, FRONTIER_POINTS = 1.0, 0.9
+ALIGNMENT_FALLS = -0.8
+
+
+def verdict(table: pd.DataFrame) -> list[Claim]:
+    """Every claim, in the order of the theorems; `holds` is None where the table cannot tell."""
+    table = complete(table)
+    curves = one_word(table)
+    return [
+        *(_t1(curves, family) for family in FAMILIES),
+        _t1_certified(curves),
+        _law(curves),
+        _law_level(curves),
+        *(_t2_decay(curves, family) for family in FAMILIES),
+        _t2_depth(curves),
+        *(_t3(curves, family) for family in FAMILIES),
+        _t3_level(curves),
+        _contrast(curves),
+        _contrast_decay(curves),
+        _several(table),
+        _certificates(table),
+        *_learning(table, "T4", "fine-tuned"),
+        _alignment_scaling(table),
+        *_learning(table, "T5", "retrained"),
+    ]
+
+
+# Random features: T1, T2 and the laws
+
+
+def _t1(curves: pd.DataFrame, family: str) -> Claim:
+    def judge() -> Finding:
+        rows = main_curve(of_map(curves, "rf", family), f"RF rows with words_from = {family}")
+        fitted = slope(rows)
+        return fitted, at_most(fitted, DECAY), about(rows)
+
+    claim = f"S of RF decays at least as fast as 1/√n ({FAMILIES[family].name})"
+    return judged(_named("T1", family), claim, f"exponent ≤ {shown(DECAY, 2)}", judge)
+
+
+def _t1_certified(curves: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = of_map(curves, "rf")
+        rows = main_curve(rows[rows["upper"].notna()], "RF rows with a certificate")
+        fitted = slope(rows, "upper")
+        return fitted, at_most(fitted, DECAY), about(rows)
+
+    claim = "the certified upper bound on S of RF decays at least as fast as 1/√n"
+    return judged("T1-certified", claim, f"exponent ≤ {shown(DECAY, 2)}", judge)
+
+
+def _law(curves: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = main_curve(of_map(curves, "rf"), "RF rows")
+        fitted = slope(rows.assign(scaled=rows["value"] / _finite_size(rows)), "scaled")
+        return fitted, inside(fitted, LAW - LAW_WIDTH, LAW + LAW_WIDTH), about(rows)
+
+    predicted = f"exponent {shown(LAW, 2)} ± {LAW_WIDTH}"
+    return judged("T1-law", "S of RF divided by 1+√(2d/k) is proportional to 1/√n", predicted, judge)
+
+
+def _law_level(curves: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = of_map(curves, "rf")
+        rows = main_curve(rows[rows["n"] >= LAW_FROM], f"RF rows with n ≥ {LAW_FROM}")
+        level = paired(rows["value"], _finite_size(rows) / np.sqrt(rows["n"]))
+        return level, inside(level, 1 - LAW_LEVEL, 1 + LAW_LEVEL), about(rows)
+
+    claim = "S of RF equals (1+√(2d/k))/√n: measured over predicted"
+    return judged("T1-law-level", claim, f"1 ± {LAW_LEVEL}", judge)
+
+
+def _t2_decay(curves: pd.DataFrame, family: str) -> Claim:
+    def judge() -> Finding:
+        rows = main_curve(of_map(curves, "drf", family), f"deep RF rows with words_from = {family}")
+        depths = {depth: slope(some) for depth, some in each(rows, "depth").items()}
+        if not depths:
+            raise CannotTell("no deep RF rows with a depth")
+        slowest = max(depths, key=lambda depth: depths[depth].value)
+        holds = all_of(at_most(fitted, DECAY) for fitted in depths.values())
+        return depths[slowest], holds, f"slowest of L = {listed(depths)}: L = {slowest}; {about(rows)}"
+
+    claim = f"S of deep RF decays at least as fast as 1/√n at every depth ({FAMILIES[family].name})"
+    return judged(_named("T2-decay", family), claim, f"exponent ≤ {shown(DECAY, 2)}", judge)
+
+
+def _t2_depth(curves: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = main_curve(of_map(curves, "drf"), "deep RF rows")
+        depths = each(rows, "depth")
+        if len(depths) < 2:
+            raise CannotTell("no deep RF rows of a second depth")
+        low, high = min(depths), max(depths)
+        both = depths[high].merge(depths[low], on=["n", "trial"], suffixes=("_deep", "_shallow"))
+        need(both, f"deep RF rows of L = {low} and L = {high} at the same n and trial")
+        growth = paired(both["value_deep"], both["value_shallow"])
+        return growth, above(growth, 1), f"L = {high} over L = {low}; {about(rows)}"
+
+    return judged("T2-depth", "S of deep RF grows with depth: the deepest over the shallowest", "ratio > 1", judge)
+
+
+# Attention: T3, the contrast with ReLU, several words, certificates
+
+
+def _t3(curves: pd.DataFrame, family: str) -> Claim:
+    def judge() -> Finding:
+        rows = main_curve(of_map(curves, "attention", family), f"RAF rows with words_from = {family}")
+        fitted = slope(rows)
+        median = float(rows["value"].median())
+        return fitted, all_of([above(fitted, CONSTANT), median >= 1]), f"median S ≥ {shown(median, 2)}; {about(rows)}"
+
+    claim = f"S of RAF does not decay with n, and its median is at least 1 ({FAMILIES[family].name})"
+    return judged(_named("T3", family), claim, f"exponent > {shown(CONSTANT, 2)}", judge)
+
+
+def _t3_level(curves: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = main_curve(of_map(curves, "attention"), "RAF rows")
+        lengths = {n: mean(some["value"]) for n, some in each(rows, "n").items()}
+        lowest = min(lengths, key=lambda n: lengths[n].value)
+        return lengths[lowest], at_least(lengths[lowest], 1), f"lowest mean over n, at n = {lowest}; {about(rows)}"
+
+    return judged("T3-level", "S of RAF is of order one at every length (3 to 4.5 at d = 384)", "S ≥ 1", judge)
+
+
+def _contrast(curves: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        relu = main_curve(of_map(curves, "attention-relu"), "ReLU-RAF rows")
+        both = relu.merge(
+            of_map(curves, "attention"), on=["words_from", "d", "n", "trial"], suffixes=("_relu", "_softmax")
+        )
+        need(both, "RAF rows of the same n, d and trials as those of ReLU-RAF")
+        lengths = {n: paired(some["value_relu"], some["value_softmax"]) for n, some in each(both, "n").items()}
+        longest, highest = max(lengths), max(found.value for found in lengths.values())
+        holds = all_of([below(lengths[longest], 1), highest < 1])
+        note = f"at n = {longest}; largest mean ratio over all n: {shown(highest)}; {about(relu)}"
+        return lengths[longest], holds, note
+
+    claim = "S of ReLU-RAF is below S of RAF at every n: the ratio at the largest n"
+    return judged("contrast", claim, "ratio < 1", judge)
+
+
+def _contrast_decay(curves: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = main_curve(of_map(curves, "attention-relu"), "ReLU-RAF rows")
+        fitted = slope(rows)
+        return fitted, below(fitted, FALLS), about(rows)
+
+    return judged("contrast-decay", "S of ReLU-RAF decays with n", f"exponent < {shown(FALLS, 2)}", judge)
+
+
+def _several(table: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = several_words(table)
+        rows = need(rows[rows["map"] == "rf"], "RF rows with several words changed at once")
+        need_finite(rows, "value")
+        cases = {
+            (n, d, m): paired(some["value"], some["law"])
+            for n, of_n in each(rows, "n").items()
+            for d, of_d in each(of_n, "d").items()
+            for m, some in each(of_d, "changed").items()
+        }
+        n, d, m = max(cases, key=lambda case: abs(cases[case].value - 1))
+        off = cases[n, d, m]
+        # The mean is what the law predicts; that it is further off is said only if the interval says so.
+        holds = True if abs(off.value - 1) <= SEVERAL else inside(off, 1 - SEVERAL, 1 + SEVERAL)
+        return off, holds, f"furthest of {len(cases)} sizes: m = {m} at n = {n}, d = {d}"
+
+    claim = "S of RF when m words change is √(m/n)(1+√(2md/k)): measured over predicted"
+    return judged("m-words", claim, f"1 ± {SEVERAL}", judge)
+
+
+def _certificates(table: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = pd.concat([of_kind(table, "sensitivity"), of_kind(table, "review")])
+        rows = need(rows[rows["upper"].notna()], "rows with a certificate")
+        kept = share(need_finite(rows, "value")["value"] <= rows["upper"])
+        return kept, kept.value == 1, f"{kept.count} rows"
+
+    return judged("certificates", "no searched value exceeds its certificate", "all rows", judge)
+
+
+# Learning a one-word change: T4, T5
+
+
+def _learning(table: pd.DataFrame, theorem: str, training: str) -> list[Claim]:
+    rows = of_kind(table, "learning")
+    rows = rows[rows["training"] == training]
+
+    def of(map_: str, objective: str | None = None) -> pd.DataFrame:
+        some = rows[rows["map"] == map_]
+        some = some if objective is None else some[some["objective"] == objective]
+        return need(some, f"{training} rows with map = {map_}" + (f", objective = {objective}" if objective else ""))
+
+    def identity() -> Finding:
+        need_finite(need(rows, f"{training} rows"), "identity_gap", *_IDENTITY_OF)
+        largest = float(np.maximum(rows["identity_gap"].abs(), identity_gap(rows)).max())
+        return Estimate(largest, math.nan, math.nan, len(rows)), largest <= IDENTITY, f"largest of {len(rows)} rows"
+
+    def bound() -> Finding:
+        rf = need_finite(of("rf"), "err", "gamma", "residual", "n", "d")
+        met = share(rf["err"] >= error_bound(rf) - IDENTITY)
+        return met, met.value == 1, f"every objective; {_setting(rf)}"
+
+    def aligned(lowest: Callable[[], pd.DataFrame], good: Callable[[pd.Series], pd.Series]) -> Callable[[], Finding]:
+        def judge() -> Finding:
+            some = need_finite(lowest(), "residual", "alignment")
+            asked = need(some[some["residual"].abs() >= UNLEARNT], f"{training} lessons with |1−yf| ≥ {UNLEARNT}")
+            found = share(good(asked["alignment"]))
+            smallest, largest = asked["alignment"].min(), asked["alignment"].max()
+            return found, mostly(found, LESSONS), f"min F from {shown(smallest)} to {shown(largest)}; {_setting(asked)}"
+
+        return judge
+
+    def lowest_rf() -> pd.DataFrame:
+        some = of("rf", "lowest-alignment")
+        return some[some["n"] == some["n"].max()]  # F → 1 as n grows: short texts only show how (T4-scaling)
+
+    def frontier() -> Finding:
+        points = of("attention", "frontier")
+        points = need(points[points["g"] <= FRONTIER_UP_TO], f"frontier points with g ≤ {FRONTIER_UP_TO}")
+        need_finite(points, "err", "gamma")
+        allowed = points["gamma"] <= points["g"] + IDENTITY
+        found = share(allowed & (points["err"] < (2 - points["g"]) ** 2))
+        return found, mostly(found, FRONTIER_POINTS), _setting(points)
+
+    most = f"≥ {100 * LESSONS:g} % of lessons"
+    return [
+        judged(f"{theorem}a", f"{training}: Err = (2 + yδ + (F−1)(1−yf))²; largest gap", "≤ 10⁻⁹", identity),
+        judged(f"{theorem}b", f"{training}: RF keeps Err ≥ max(0, 2−γ−ε)²", "all rows", bound),
+        judged(
+            f"{theorem}c-rf", f"{training}: no change of one word brings the alignment F of RF below {RF_ALIGNED}",
+            most, aligned(lowest_rf, lambda f: f >= RF_ALIGNED),
+        ),
+        judged(
+            f"{theorem}c-raf", f"{training}: a change of one word brings F of RAF to {RAF_ALIGNED} or less",
+            most, aligned(lambda: of("attention", "lowest-alignment"), lambda f: f <= RAF_ALIGNED),
+        ),
+        judged(
+            f"{theorem}d", f"{training}: RAF gets below the bound of RF: min Err under γ ≤ g is below (2−g)², g ≤ 1",
+            f"≥ {100 * FRONTIER_POINTS:g} % of points", frontier,
+        ),
+    ]  # fmt: skip
+
+
+def _alignment_scaling(table: pd.DataFrame) -> Claim:
+    def judge() -> Finding:
+        rows = of_kind(table, "learning")
+        rows = rows[(rows["map"] == "rf") & (rows["training"] == "fine-tuned")]
+        rows = need(rows[rows["objective"] == "lowest-alignment"], "RF rows with objective = lowest-alignment")
+        fitted = slope(rows.assign(off=(1 - rows["alignment"]).abs()), "off")
+        return fitted, at_most(fitted, ALIGNMENT_FALLS), about(rows)
+
+    predicted = f"exponent ≤ {shown(ALIGNMENT_FALLS, 2)}"
+    return judged("T4-scaling", "fine-tuned: sup|1−F| of RF falls like 1/n", predicted, judge)
+
+
+_IDENTITY_OF = ("err", "label", "signed_delta", "alignment", "residual")
+
+
+def identity_gap(rows: pd.DataFrame) -> pd.Series:
+    """|Err − (2 + yδ + (F−1)(1−yf))²| from the numbers of the table: what was written is consistent too."""
+    y, delta = rows["label"], rows["signed_delta"]
+    gap: pd.Series = (rows["err"] - (2 + y * delta + (rows["alignment"] - 1) * rows["residual"]) ** 2).abs()
+    return gap
+
+
+def _setting(rows: pd.DataFrame) -> str:
+    """Sizes, and what T5 needs beside them: few texts against the features, a kernel well away from singular."""
+    if (rows["training"] == "fine-tuned").all():
+        return about(rows)
+    few, small = (rows["N"] / width(rows)).max(), rows["lambda_min_over_k"].min()
+    return f"{about(rows)}; N/k ≤ {shown(few)}, λ_min(K)/k ≥ {shown(small)}"
+
+
+def _finite_size(rows: pd.DataFrame) -> pd.Series:
+    return 1 + (2 * rows["d"] / width(rows)) ** 0.5
+
+
+def _named(theorem: str, family: str) -> str:
+    return theorem if family == "corpus" else f"{theorem}-{family}"

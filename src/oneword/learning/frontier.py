@@ -1,0 +1,161 @@
+"""The frontier: the least error on a changed text that the old model told apart by no more than γ ≤ g.
+
+With drift = yδ the new model's answer, times y, is 1 + drift + (F−1)(1−yf), and −1 is asked for. First F alone is
+brought down, and the answer alone; then, between and beyond, F + s·drift for several s, each of which gives the lowest
+F that its drift allows (s is a Lagrange multiplier). Between two such points drift = −g: the lowest answer for γ ≤ g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from scipy.optimize import brentq
+from torch import Tensor
+
+from oneword.learning.functionals import Functionals
+from oneword.learning.steering import Lowest, Scope, Steered, descend
+from oneword.search.ascent import Ascent
+
+STEPS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # |s|, in units in which both functionals have the same norm
+# From one s to the next, and at how many positions (`leading`); maps that are nearly linear in Δ need no polish.
+FOLLOW = Ascent(random=0, steps=1, keep=1, leading=4, polish=20)
+FOLLOW_LINEAR = Ascent(random=0, steps=3, keep=1, leading=4, polish=0)
+REFINE = 2  # further values of s for each g, at the position that leads there
+INSIDE = 1 - 1e-9  # of g is used, so that rounding does not leave γ above g
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A change of one set of rows, and what the old and the new model make of it, times y."""
+
+    rows: Int[Tensor, " m"]
+    y: Float[Tensor, "m d"]
+    drift: float
+    answer: float  # 1 at the text itself, −1 is asked for
+    s: float
+
+    @property
+    def err(self) -> float:
+        return (1 + self.answer) ** 2
+
+
+Path = list[Point]  # of one set of rows, s increasing
+
+
+@dataclass(frozen=True, eq=False)
+class Tradeoff:
+    """`of` holds ±F, the sign being that of 1 − yf, and y·⟨φ, θ*⟩; `clean` is what they are at the text itself."""
+
+    of: Functionals
+    clean: tuple[float, float]
+    residual: float  # |1 − yf|
+    scope: Scope
+
+    def frontier(self, aligned: Lowest, answering: Lowest, grid: Sequence[float]) -> list[Point]:
+        """For each g the best point found with |drift| ≤ g, from the lowest ±F and the lowest answer of each set."""
+        paths = self._paths(aligned, answering, grid)
+        for g in grid:
+            self._refine(paths, g)
+        pool = [self._unchanged(paths[0][0].rows)]
+        for path in paths:
+            dense = sorted([*path, *(point for g in grid for point in self._crossings(path, g))], key=_by_s)
+            pool += [*dense, *self._exact(dense)]
+        # Of those that are as good as 0, the one that the old model notices least.
+        return [min(_feasible(pool, g), key=lambda point: (max(point.err, 1e-20), abs(point.drift))) for g in grid]
+
+    @property
+    def _effort(self) -> Ascent:
+        follow = FOLLOW if self.of.probe.many_maxima else FOLLOW_LINEAR
+        return replace(follow, memory=self.scope.search.memory)
+
+    def _paths(self, aligned: Lowest, answering: Lowest, grid: Sequence[float]) -> list[Path]:
+        """Points of many s for each of the leading sets of rows, until every drift of the grid is passed."""
+        half = self._effort.leading // 2
+        lead = torch.cat([found.value.argsort(stable=True)[:half] for found in (aligned, answering)]).unique()
+        unit = float(self.of.V[0].norm() / self.of.V[1].norm())
+        most = min(1 / max(self.residual, 1e-9), STEPS[-1] * unit)  # the answer is F + drift/(1 − yf)
+        first, last = (
+            self._points(found.rows[lead], found.y[lead], s) for found, s in ((aligned, 0.0), (answering, most))
+        )
+        columns, now = [first, last], first
+        for step in STEPS:
+            if step * unit < most and max(point.drift for point in now) > -max(grid):
+                now = self._follow(now, step * unit, zip(now, last, strict=True))
+                columns.append(now)
+        now = first
+        for step in STEPS:
+            if min(point.drift for point in now) < -min(grid):
+                now = self._follow(now, -step * unit, zip(now, strict=True))
+                columns.append(now)
+        return [sorted(path, key=_by_s) for path in zip(*columns, strict=True)]
+
+    def _follow(self, points: Sequence[Point], s: float, starts: Iterable[Iterable[Point]]) -> list[Point]:
+        """The points for another s, searched from those given."""
+        rows = torch.stack([point.rows for point in points])
+        begin = torch.stack([torch.stack([start.y for start in some]) for some in starts])
+        scope = replace(self.scope, search=self._effort)
+        return self._points(rows, descend(Steered(self.of, (1.0, s), known=False), rows, scope, starts=begin).y, s)
+
+    def _refine(self, paths: list[Path], g: float) -> None:
+        """More values of s where drift = −g, at the set of rows that promises most there."""
+        for _ in range(REFINE):
+            pairs = [(path, *pair) for path in paths for pair in _brackets(path, -g)]
+            if not pairs:
+                return
+            path, a, b = min(pairs, key=lambda pair: _between(pair[1], pair[2], -g).answer)
+            path += self._follow([a], _between(a, b, -g).s, [[a, b]])
+            path.sort(key=_by_s)
+
+    def _crossings(self, path: Path, g: float) -> list[Point]:
+        """Points between those of the path where the drift is −g."""
+        return [
+            self._root(a, b, lambda point: point.drift + INSIDE**2 * g) for a, b in _brackets(path, -(INSIDE**2) * g)
+        ]
+
+    def _exact(self, path: Path) -> list[Point]:
+        """Points whose answer is −1 itself, on the way from the text to points beyond."""
+        beyond = [point for point in path if point.answer < -1]
+        return [self._root(self._unchanged(point.rows), point, lambda point: point.answer + 1) for point in beyond]
+
+    def _root(self, a: Point, b: Point, f: Callable[[Point], float]) -> Point:
+        """Where f changes its sign between two changes of the same rows."""
+
+        def at(share: float) -> Point:
+            (point,) = self._points(a.rows[None], (a.y + share * (b.y - a.y))[None], a.s)
+            return point
+
+        return at(brentq(lambda share: f(at(share)), 0.0, 1.0, xtol=1e-15, rtol=1e-14))
+
+    def _unchanged(self, rows: Int[Tensor, " m"]) -> Point:
+        return Point(rows, self.of.probe.X[rows], 0.0, 1.0, 0.0)
+
+    def _points(self, rows: Int[Tensor, "p m"], y: Float[Tensor, "p m d"], s: float) -> list[Point]:
+        with torch.no_grad():
+            h = self.of(y, rows)
+        drift = h[:, 1] - self.clean[1]
+        answer = 1 + drift + self.residual * (h[:, 0] - self.clean[0])
+        return [Point(*point, s) for point in zip(rows, y, drift.tolist(), answer.tolist(), strict=True)]
+
+
+def _by_s(point: Point) -> float:
+    return point.s
+
+
+def _feasible(points: Sequence[Point], g: float) -> list[Point]:
+    return [point for point in points if abs(point.drift) <= INSIDE * g]
+
+
+def _brackets(path: Path, drift: float) -> list[tuple[Point, Point]]:
+    """Neighbours on the path with that drift between them."""
+    return [(a, b) for a, b in pairwise(path) if (a.drift - drift) * (b.drift - drift) < 0]
+
+
+def _between(a: Point, b: Point, drift: float) -> Point:
+    """What a straight line between two points says about the point of that drift."""
+    share = (drift - a.drift) / (b.drift - a.drift)
+    line = [u + share * (v - u) for u, v in ((a.answer, b.answer), (a.s, b.s))]
+    return Point(a.rows, a.y, drift, *line)

@@ -1,0 +1,159 @@
+"""A linear model f(X; θ) = φ(X)ᵀθ on the features of N labelled texts, pre-trained to interpolate them.
+
+θ* = θ₀ + Φ⁺(Y − Φθ₀) is the limit of gradient descent from θ₀. A new sample is a Lesson; however many there are, they
+share one factorisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from oneword.errors import DTypeError, RangeError, RankError, ShapeError
+from oneword.learning.lesson import Lesson
+from oneword.learning.span import Span
+from oneword.maps.base import FeatureMap, Probe
+from oneword.maps.random import LayeredFeatures, LayeredProbe, LoneWordFeatures
+from oneword.memory import check_memory
+from oneword.text.context import Context, check_finite
+
+Texts = Float[Tensor, "N n d"] | Sequence[Context]
+
+# Below this share of ‖φ‖² outside the span of the training features, a sample counts as lying in it: what is left is
+# mostly rounding, and retraining divides by it.
+LEAST_RHO = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolator:
+    """A pre-trained model.
+
+    | field | paper | meaning |
+    |---|---|---|
+    | `phi` | φ | the map |
+    | `shape` | n, d | of the texts |
+    | `span` | Φ, K = ΦΦᵀ | the training features and their factorisation |
+    | `theta` | θ* | the interpolator nearest to θ₀ |
+    """
+
+    phi: FeatureMap
+    shape: tuple[int, int]
+    span: Span
+    theta: Float[Tensor, " p"]
+
+    @classmethod
+    def fit(
+        cls,
+        phi: FeatureMap,
+        texts: Texts,
+        labels: Sequence[int] | Tensor,
+        *,
+        theta0: Float[Tensor, " p"] | None = None,
+        memory: int = 1 << 30,
+    ) -> Interpolator:
+        """Pre-train on N texts of one length with labels ±1; features are made in batches of `memory` bytes."""
+        X = _stacked(texts)
+        Y = _signs(labels, len(X))
+        span = Span.of(_features(phi, X, memory))
+        start = X.new_zeros(span.p) if theta0 is None else _start(theta0, span.p)
+        return cls(phi, (X.shape[1], X.shape[2]), span, span.nearest(start, Y))
+
+    @property
+    def N(self) -> int:
+        return self.span.N
+
+    @property
+    def p(self) -> int:
+        return self.span.p
+
+    @property
+    def condition(self) -> float:
+        """The condition number of K."""
+        return self.span.condition
+
+    @property
+    def lambda_min_over_k(self) -> float:
+        """λ_min(K) over the number of features: T5 asks that it stay away from 0."""
+        return self.span.lambda_min / self.span.p
+
+    def learn(self, X: Float[Tensor, "n d"] | Context, y: int) -> Lesson:
+        """A new sample (X, y), to be fine-tuned or retrained on."""
+        return self.learn_each(X[None] if isinstance(X, Tensor) else [X], [y])[0]
+
+    def learn_each(self, texts: Texts, labels: Sequence[int] | Tensor) -> list[Lesson]:
+        """Several new samples, each to be learnt alone; what they share is done once."""
+        X = _stacked(texts)
+        Y = _signs(labels, len(X))
+        if tuple(X.shape[1:]) != self.shape:
+            raise ShapeError(f"expected texts of the training texts' shape {self.shape}, got {tuple(X.shape[1:])}")
+        probes, clean = _prepared(self.phi, X)
+        outside = self.span.outside(clean)
+        rho = outside.square().sum(1) / clean.square().sum(1)
+        for t in (rho <= LEAST_RHO).nonzero()[:, 0].tolist():
+            same = self.span.member(clean[t])
+            raise RankError(
+                f"expected a sample that is new to the model, got text {t} with ρ = {float(rho[t]):.0e}: "
+                + ("its features depend on" if same is None else f"it coincides with sample {same} of")
+                + " the training texts; leave it out"
+            )
+        parts = zip(probes, Y.tolist(), clean, outside, strict=True)
+        return [Lesson(probe, int(y), self.theta, features, u) for probe, y, features, u in parts]
+
+
+def _stacked(texts: Texts) -> Float[Tensor, "N n d"]:
+    if not isinstance(texts, Tensor):
+        shapes = sorted({tuple(text.X.shape) for text in texts})
+        if len(shapes) != 1:
+            raise ShapeError(f"expected texts, all of one shape (n, d), got {shapes}: cut them to one length")
+        texts = torch.stack([text.X for text in texts])
+    if texts.ndim != 3 or 0 in texts.shape:
+        raise ShapeError(f"expected texts of shape (N, n, d), got {tuple(texts.shape)}")
+    if texts.dtype != torch.float64:
+        raise DTypeError(f"expected texts in float64, got {texts.dtype}: K⁻¹ needs the digits; convert with X.double()")
+    check_finite(texts, "the texts")
+    return texts
+
+
+def _signs(labels: Sequence[int] | Tensor, N: int) -> Float[Tensor, " N"]:
+    Y = torch.as_tensor(labels, dtype=torch.float64)
+    if Y.shape != (N,):
+        raise ShapeError(f"expected one label for each of the {N} texts, got shape {tuple(Y.shape)}")
+    wrong = (Y.abs() != 1).nonzero()[:, 0].tolist()
+    if wrong:
+        raise RangeError(f"expected labels +1 and −1, got {float(Y[wrong[0]]):g} for text {wrong[0]}")
+    return Y
+
+
+def _start(theta0: Tensor, p: int) -> Float[Tensor, " p"]:
+    if theta0.shape != (p,):
+        raise ShapeError(f"expected θ₀ of shape ({p},), one number a feature, got {tuple(theta0.shape)}")
+    check_finite(theta0, "θ₀")
+    return theta0.detach().double()
+
+
+@torch.no_grad()
+def _features(phi: FeatureMap, X: Float[Tensor, "N n d"], memory: int) -> Float[Tensor, "N p"]:
+    """Φ. Random features draw all of V for every batch, so batches are as large as `memory` allows."""
+    if isinstance(phi, LoneWordFeatures):
+        raise RangeError("expected the map itself, got .alone(i): it has the law of φ for one text, not for several")
+    N, n, d = X.shape
+    p = phi.k if isinstance(phi, LayeredFeatures) else phi(X[:1]).numel()
+    check_memory(2 * N * p * 8, f"the features of {N:,} texts (p = {p:,})")
+    size = max(1, memory // (8 * (4 * max(p, n * d) + 3 * n * n)))
+    Phi = X.new_empty((N, p))
+    for rows, batch in zip(Phi.split(size), X.split(size), strict=True):
+        rows[:] = phi(batch).reshape(rows.shape)
+    return Phi
+
+
+def _prepared(phi: FeatureMap, X: Float[Tensor, "t n d"]) -> tuple[list[Probe], Float[Tensor, "t p"]]:
+    """φ prepared at each text, and its features; the blocks of random features are drawn once for all texts."""
+    if isinstance(phi, LayeredFeatures):
+        layered = [LayeredProbe(phi, x, z) for x, z in zip(X, phi.blocks.apply(X), strict=True)]
+        return list(layered), torch.stack([probe.clean for probe in layered])
+    with torch.no_grad():
+        return [phi.at(x) for x in X], torch.stack([phi(x).reshape(-1) for x in X])

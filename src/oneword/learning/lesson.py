@@ -1,0 +1,242 @@
+"""One new sample (X, y): the model fine-tuned or retrained on it, and what a one-word change of X does to that model.
+
+    θ_f = θ* + φ (y − f)/‖φ‖²          θ_r = θ* + P⊥φ (y − f)/‖P⊥φ‖²          f = φᵀθ*
+
+Both say y about X. The test is X^i(Δ), whose label is −y: Err = (⟨φ(X^i(Δ)), θ₁⟩ + y)². With δ = ⟨φ(X^i(Δ)) − φ, θ*⟩
+and the alignment F = ⟨φ(X^i(Δ)), u⟩/⟨φ, u⟩, u = φ or P⊥φ, for every map Err = (2 + yδ + (F−1)(1−yf))² exactly.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypedDict, TypeVar, Unpack
+
+import torch
+from jaxtyping import Float, Int
+from scipy.optimize import brentq
+from torch import Tensor
+
+from oneword.errors import RangeError, UnknownNameError
+from oneword.learning.attempt import Attempt, Objective, Training
+from oneword.learning.frontier import Tradeoff
+from oneword.learning.functionals import Functionals, functionals
+from oneword.learning.steering import EFFORT, Lowest, Scope, lowest, suited
+from oneword.maps.base import Probe
+from oneword.perturb import Ball
+from oneword.search.ascent import Ascent
+from oneword.search.status import Status
+
+
+class Options(TypedDict, total=False):
+    """What every search of a Lesson takes.
+
+    | option | meaning |
+    |---|---|
+    | `positions` | the rows of X that may change; all by default |
+    | `words` | how many of them change at once; more than one are chosen greedily |
+    | `within` | Ball() is the paper's ‖Δ‖ ≤ √d |
+    | `search` | how hard to look; the default effort is suited to the map. Its `memory` bounds the batches |
+    | `seed` | of the random starts |
+    """
+
+    positions: Sequence[int] | None
+    words: int
+    within: Ball
+    search: Ascent
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A pre-trained model and one new sample. Searches are kept: asking twice costs nothing."""
+
+    probe: Probe
+    y: int
+    theta: Float[Tensor, " p"]  # θ*
+    features: Float[Tensor, " p"]  # φ(X)
+    outside: Float[Tensor, " p"]  # P⊥φ(X)
+    _kept: dict[tuple[tuple[str | int, ...], Scope], Lowest] = field(default_factory=dict, repr=False)
+    _held: dict[tuple[int, ...], Probe] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def f(self) -> float:
+        """What the old model says about X."""
+        return float(self.features @ self.theta)
+
+    @cached_property
+    def rho(self) -> float:
+        """ρ = ‖P⊥φ‖²/‖φ‖²."""
+        return float(self.outside.square().sum() / self.features.square().sum())
+
+    @cached_property
+    def theta_f(self) -> Float[Tensor, " p"]:
+        """Fine-tuned on (X, y) alone."""
+        return self.theta + (self.y - self.f) * self._alignment(Training.FINE_TUNED)
+
+    @cached_property
+    def theta_r(self) -> Float[Tensor, " p"]:
+        """Retrained on all N + 1 samples."""
+        return self.theta + (self.y - self.f) * self._alignment(Training.RETRAINED)
+
+    def _model(self, training: Training) -> Float[Tensor, " p"]:
+        """θ₁."""
+        return self.theta_f if training is Training.FINE_TUNED else self.theta_r
+
+    def _alignment(self, training: Training) -> Float[Tensor, " p"]:
+        """F, as a vector v with F = ⟨φ(X^i(Δ)), v⟩."""
+        u = self.features if training is Training.FINE_TUNED else self.outside
+        return u / (self.features @ u)
+
+    def mislead(self, objective: Objective | str, training: Training | str, **options: Unpack[Options]) -> Attempt:
+        """The change that the objective likes best, and what the trained model makes of it.
+
+        Every objective is (h + 1)² for a functional h that is 1 at X. Where h falls below −1, the way there from X
+        crosses −1: that Δ has objective 0, exactly but for rounding, and is one of many.
+        """
+        objective, training = _named(Objective, objective), _named(Training, training)
+        scope = self._scope(options)
+        if objective is Objective.LOSS:
+            v, found = self.y * self._model(training), self._lowest_answer(training, scope)
+        else:
+            by = Training.FINE_TUNED if objective is Objective.FEATURES else Training.RETRAINED
+            v, found = self._alignment(by), self._lowest_alignment(by, 1, scope)
+        rows, y = found.best
+        reached = float(found.value.min()) < -1
+        if reached:
+            y = _until(functionals(self._near(scope), v[None]), rows, y)
+        return self._attempt(objective.value, training, rows, y, found.status, reached=reached)
+
+    def lowest_alignment(self, training: Training | str, **options: Unpack[Options]) -> Attempt:
+        """The lowest F found over the ball and the positions: an upper bound on the true minimum."""
+        training = _named(Training, training)
+        found = self._lowest_alignment(training, 1, self._scope(options))
+        return self._attempt("lowest-alignment", training, *found.best, found.status)
+
+    def frontier(self, training: Training | str, grid: Sequence[float], **options: Unpack[Options]) -> list[Attempt]:
+        """For each g the least Err found with γ ≤ g. It never rises with g; a lower frontier may exist."""
+        training = _named(Training, training)
+        limits = [float(g) for g in grid]
+        if not limits or min(limits) <= 0:
+            raise RangeError(f"expected a grid of g > 0, got {limits}")
+        scope = self._scope(options)
+        residual = 1 - self.y * self.f
+        sign = 1 if residual >= 0 else -1  # what was learnt is unlearnt where F falls, or rises if y·f > 1
+        found = self._lowest_alignment(training, sign, scope)
+        if scope.words > 1:  # the same words for both ends of the trade-off
+            scope = replace(scope, rows=tuple(found.rows[0].tolist()))
+        answering = self._lowest_answer(training, scope)
+        V = torch.stack([sign * self._alignment(training), self.y * self.theta])
+        pair = Tradeoff(functionals(self._near(scope), V), (sign, self.y * self.f), abs(residual), scope)
+        points = dict(zip(limits, pair.frontier(found, answering, limits), strict=True))
+        attempts: dict[float, Attempt] = {}
+        for g in sorted(points):
+            new = self._attempt("frontier", training, points[g].rows, points[g].y, found.status, limit=g)
+            before = next(reversed(attempts.values()), new)
+            attempts[g] = new if new.err <= before.err else replace(before, limit=g)  # differs by rounding only
+        return [attempts[g] for g in limits]
+
+    # How it is done ------------------------------------------------------------------------------------------------
+
+    def _scope(self, options: Options) -> Scope:
+        asked = options.get("positions")
+        rows = self.probe.positions if asked is None else tuple(sorted({_whole("positions", i) for i in asked}))
+        wrong = sorted(set(rows) - set(self.probe.positions))
+        if wrong or not rows:
+            raise RangeError(f"expected positions out of 0 … {self.probe.n - 1}, got {wrong or 'none'}")
+        words = _whole("words", options.get("words", 1))
+        if not 1 <= words <= len(rows):
+            raise RangeError(f"expected words out of 1 … {len(rows)}, the positions that may change, got {words}")
+        seed = _whole("seed", options.get("seed", 0))
+        search = suited(options.get("search", EFFORT), self.probe)
+        return Scope(rows, words, options.get("within", Ball()), search, seed)
+
+    def _lowest_alignment(self, training: Training, sign: int, scope: Scope) -> Lowest:
+        """The lowest F, or −F."""
+        return self._lowest(("alignment", training, sign), sign * self._alignment(training), scope)
+
+    def _lowest_answer(self, training: Training, scope: Scope) -> Lowest:
+        """The lowest y·f(X^i(Δ); θ₁)."""
+        return self._lowest(("answer", training), self.y * self._model(training), scope)
+
+    def _lowest(self, about: tuple[str | int, ...], v: Float[Tensor, " p"], scope: Scope) -> Lowest:
+        """Kept, because several questions need the same search."""
+        if (about, scope) not in self._kept:
+            self._kept[about, scope] = lowest(functionals(self._near(scope), v[None]), scope)
+        return self._kept[about, scope]
+
+    def _near(self, scope: Scope) -> Probe:
+        """The Probe, holding what the rows need if that fits: blocks of random features are then drawn only once."""
+        if self.probe.rows_at_once(scope.search.memory) < len(scope.rows):
+            return self.probe
+        if scope.rows not in self._held:
+            self._held.clear()
+            self._held[scope.rows] = self.probe.near(scope.rows)
+        return self._held[scope.rows]
+
+    def _attempt(
+        self,
+        purpose: str,
+        training: Training,
+        rows: Int[Tensor, " m"],
+        y: Float[Tensor, "m d"],
+        status: Status,
+        *,
+        reached: bool = False,
+        limit: float | None = None,
+    ) -> Attempt:
+        """What the models make of a change, from its features and not from what the search believed."""
+        probe = next((held for at, held in self._held.items() if set(rows.tolist()) <= set(at)), self.probe)
+        with torch.no_grad():
+            changed = probe.features(y[None], rows[None]).reshape(-1)
+        delta = float((changed - self.features) @ self.theta)
+        alignment = float(changed @ self._alignment(training))
+        err = (float(changed @ self._model(training)) + self.y) ** 2
+        moved = (y - self.probe.X[rows]).detach()
+        return Attempt(
+            purpose=purpose,
+            training=training,
+            label=self.y,
+            f=self.f,
+            rho=1.0 if training is Training.FINE_TUNED else self.rho,
+            err=err,
+            signed_delta=delta,
+            alignment=alignment,
+            identity_gap=abs(err - (2 + self.y * delta + (alignment - 1) * (1 - self.y * self.f)) ** 2),
+            reached=reached,
+            rows=tuple(rows.tolist()),
+            delta=moved[0] if len(moved) == 1 else moved,
+            status=status,
+            limit=limit,
+        )
+
+
+def _until(h: Functionals, rows: Int[Tensor, " m"], y: Float[Tensor, "m d"]) -> Float[Tensor, "m d"]:
+    """Where, between the unchanged rows and y, the functional is −1: it is 1 at the one and below −1 at the other."""
+    x = h.probe.X[rows]
+
+    def above(share: float) -> float:
+        with torch.no_grad():
+            return 1 + float(h((x + share * (y - x))[None], rows[None]))
+
+    share = brentq(above, 0.0, 1.0, xtol=1e-15, rtol=1e-14)
+    return x + share * (y - x)
+
+
+_Name = TypeVar("_Name", Training, Objective)
+
+
+def _named(kind: type[_Name], name: _Name | str) -> _Name:
+    try:
+        return kind(name)
+    except ValueError:
+        raise UnknownNameError(f"expected one of {', '.join(kind)}, got {name!r}") from None
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise RangeError(f"expected whole numbers for {name}, got {value!r}") from None

@@ -1,0 +1,143 @@
+"""The plates as plotly specifications: plain values, drawn by the page itself.
+
+Colours that depend on light or dark are names that begin with @; the page puts in its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from oneword.report.panels import Axis, Mark, Panel, Plate, shared, span, ticks
+from oneword.report.style import BLACK, GREY
+
+INK = {BLACK: "@ink", GREY: "@muted"}
+DASHES = {"solid": "solid", "dash": "6px,3px", "dot": "1px,3px"}
+
+
+def charts(plate: Plate) -> list[dict[str, Any]]:
+    """One specification a panel: title, legend (label, colour, symbol, dash), data and layout."""
+    common = shared(plate)
+    alone = len(plate.panels) == 1
+    return [
+        {
+            "title": panel.title,
+            "legend": [
+                {"label": m.label, "color": _color(m), "symbol": _symbol(m), "dash": _dash(m)}
+                for m in panel.marks
+                if m.label
+            ],
+            "data": [_heat(panel)] if panel.heat else [trace for mark in panel.marks for trace in _traces(mark)],
+            "layout": _layout(panel, common, tall=alone),
+        }
+        for panel in plate.panels
+    ]
+
+
+def _traces(mark: Mark) -> list[dict[str, Any]]:
+    color = _color(mark)
+    trace: dict[str, Any] = {"type": "scatter", "x": _plain(mark.x), "y": _plain(mark.y), "mode": "lines"}
+    if mark.form == "band":
+        quiet = trace | {"line": {"width": 0}, "hoverinfo": "skip"}
+        return [quiet, quiet | {"y": _plain(mark.top), "fill": "tonexty", "fillcolor": _faint(mark)}]
+    hover = {"hovertemplate": f"%{{x:.4g}} → %{{y:.4g}}<extra>{escape(mark.label)}</extra>"}
+    if mark.form == "dots":
+        size, opacity = (7, 0.8) if mark.label else (4.5, 0.45)
+        dots = {"color": color, "symbol": mark.look.symbol, "size": size, "opacity": opacity}
+        return [trace | hover | {"mode": "markers", "marker": dots}]
+    line = {"color": color, "width": 2, "dash": DASHES[mark.dash]}
+    if mark.form == "line":
+        return [trace | {"line": line | {"width": 1.5}, "hoverinfo": "skip"}]
+    marks = {"color": color, "symbol": mark.look.symbol, "size": 8, "line": {"color": color, "width": 1.5}}
+    return [trace | hover | {"mode": "lines+markers", "line": line, "marker": marks}]
+
+
+def _plain(values: Sequence[float]) -> list[float | None]:
+    """JSON has no NaN: a gap."""
+    return [value if math.isfinite(value) else None for value in values]
+
+
+def _heat(panel: Panel) -> dict[str, Any]:
+    assert panel.heat is not None
+    tokens = [escape(token) for token in panel.heat.tokens]
+    return {
+        "type": "heatmap",
+        "z": panel.heat.weights,
+        "colorscale": [[0, "@paper"], [1, "@heat"]],
+        "zmin": 0,
+        "showscale": False,
+        "texttemplate": "%{z:.2f}",
+        "textfont": {"color": "@ink"},
+        "xgap": 1,
+        "ygap": 1,
+        "customdata": [[[a, b] for b in tokens] for a in tokens],
+        "hovertemplate": "%{customdata[0]} → %{customdata[1]}: %{z:.3f}<extra></extra>",
+    }
+
+
+def _layout(panel: Panel, common: tuple[float, float] | None, *, tall: bool) -> dict[str, Any]:
+    layout: dict[str, Any] = {
+        "height": 420 if tall else 300,
+        "margin": {"l": 58, "r": 10, "t": 8, "b": 46},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "@ink", "family": "system-ui, sans-serif", "size": 12},
+        "hoverlabel": {"bgcolor": "@paper", "bordercolor": "@muted", "font": {"color": "@ink"}},
+        "dragmode": False,
+        "showlegend": False,
+    }
+    if panel.heat is not None:
+        tokens = [escape(token) for token in panel.heat.tokens]
+        named = {"tickvals": list(range(len(tokens))), "ticktext": tokens, "fixedrange": True, "automargin": True}
+        named |= {"showgrid": False, "zeroline": False}
+        layout["xaxis"] = named | {"title": {"text": escape(panel.x.label), "standoff": 8}}
+        layout["yaxis"] = named | {"title": {"text": escape(panel.y.label), "standoff": 8}, "autorange": "reversed"}
+        return layout
+    layout["xaxis"] = _axis(panel.x, span(panel.x, panel.marks, of_x=True))
+    layout["yaxis"] = _axis(panel.y, common or span(panel.y, panel.marks, of_x=False))
+    return layout
+
+
+def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "title": {"text": escape(axis.label), "standoff": 8},
+        "type": "log" if axis.log else "linear",
+        "range": [math.log10(x) for x in limits] if axis.log else list(limits),
+        "gridcolor": "@grid",
+        "linecolor": "@muted",
+        "zeroline": False,
+        "fixedrange": True,
+        "ticks": "outside",
+        "tickcolor": "@muted",
+    }
+    labelled = ticks(axis, *limits)
+    if labelled is not None:
+        out |= {"tickvals": labelled[0], "ticktext": [escape(name).replace("\n", "<br>") for name in labelled[1]]}
+    return out
+
+
+def _color(mark: Mark) -> str:
+    return INK.get(mark.look.color, mark.look.color)
+
+
+def _faint(mark: Mark) -> str:
+    """The colour of a band."""
+    if mark.look.color in INK:
+        return "@band"
+    red, green, blue = (int(mark.look.color[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
+
+
+def _symbol(mark: Mark) -> str:
+    return mark.look.symbol if mark.form in ("dots", "points") else ""
+
+
+def _dash(mark: Mark) -> str:
+    return mark.dash if mark.form in ("line", "points") else ""
+
+
+def same_legend(specs: Sequence[dict[str, Any]]) -> bool:
+    """Whether one legend is enough for all panels."""
+    return all(spec["legend"] == specs[0]["legend"] for spec in specs)

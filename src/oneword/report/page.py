@@ -1,0 +1,226 @@
+"""The report as one HTML file: works from the disk, without a network, in light and dark.
+
+Everything is inside: plotly's script once, the charts as data, the style. A content security policy forbids every
+request. All texts go through jinja2's escaping; texts inside charts are escaped by `charts`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from oneword.errors import MissingExtraError
+from oneword.report.charts import charts, same_legend
+from oneword.report.plates import fit_of, plates, pupils
+from oneword.report.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
+from oneword.report.style import MAPS, OBJECTIVES
+from oneword.report.table import SIGNS, shown
+from oneword.text.cache import write_whole
+
+MOST_ENTRIES = 30  # of a list that is shown
+ANSWERS = {True: "holds", False: "fails", None: "open"}
+
+
+def render(
+    table: pd.DataFrame,
+    claims: Sequence[Mapping[str, Any]],
+    run: Mapping[str, Any],
+    path: Path,
+    fits: pd.DataFrame | None = None,
+) -> Path:
+    """Write the page of a run.
+
+    `claims` are the claims of the verdict as plain values (`Claim.to_json`), `run` is what run.json holds, `fits` is
+    what `experiments.fit.fits` makes of the table; without it no fits and slopes are drawn.
+    """
+    template, script = _extra()
+    drawn: list[dict[str, Any]] = []
+    for plate in plates(table, fits):
+        specs = charts(plate)
+        about = {"id": plate.id, "title": plate.title, "caption": plate.caption, "missing": plate.missing}
+        drawn.append(about | {"charts": specs, "one_legend": bool(specs) and same_legend(specs)})
+    table = complete(table)
+    text = template.render(
+        claims=[_claim(claim) for claim in claims],
+        counts={answer: sum(claim["holds"] is holds for claim in claims) for holds, answer in ANSWERS.items()},
+        headlines=headlines(table, fits),
+        plates=drawn,
+        specs={
+            f"{plate['id']}/{index}": {"data": spec["data"], "layout": spec["layout"]}
+            for plate in drawn
+            for index, spec in enumerate(plate["charts"])
+        },
+        objectives=objective_lines(table),
+        reviews=reviews(table),
+        encoders=sorted(set(table["encoder"].dropna())),
+        command=str(run.get("command", "")),
+        facts=list(_facts(run, table)),
+        spec=json.dumps(run["spec"], indent=1, ensure_ascii=False, default=str) if "spec" in run else "",
+        plotly=script,
+    )
+    write_whole(path, text.encode())
+    return path
+
+
+def _extra() -> tuple[Any, Any]:
+    """The template and plotly's script, of the packages of the extra `page`."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise MissingExtraError(
+            f"expected plotly and jinja2 to write a page, got no {error.name}: pip install 'oneword[page]'"
+        ) from None
+    environment = Environment(
+        loader=PackageLoader("oneword.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["shown"] = shown
+    return environment.get_template("report.html.j2"), Markup(get_plotlyjs())
+
+
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    return {"note": "", **claim, "sign": SIGNS[claim["holds"]], "answer": ANSWERS[claim["holds"]]}
+
+
+def headlines(table: pd.DataFrame, fits: pd.DataFrame | None) -> list[dict[str, str]]:
+    """The few numbers to remember; each says what it is and which kind of number it is."""
+    curves = one_word(table)
+    return [
+        card
+        for card in (
+            _level(curves, "attention", "softmax attention", fits),
+            _level(curves, "rf", "a fully connected layer", fits),
+            _moved(curves),
+            _aligned(lessons(table, "lowest-alignment")),
+            _learnt(lessons(table, "frontier")),
+        )
+        if card
+    ]
+
+
+def _card(value: str, label: str, note: str) -> dict[str, str]:
+    return {"value": value, "label": label, "note": note}
+
+
+def _longest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The trials of the longest texts, of one family of words at the largest d."""
+    rows = widest(rows[rows["words_from"] == first_family(rows)])
+    return rows[rows["n"] == rows["n"].max()]
+
+
+def _level(curves: pd.DataFrame, map_: str, name: str, fits: pd.DataFrame | None) -> dict[str, str] | None:
+    rows = _longest(of_map(curves, map_))
+    if rows.empty:
+        return None
+    upper, fit = rows["upper"].median(), fit_of(rows, fits)
+    note = f"searched (lower bound), median of {len(rows)} trials; "
+    note += f"certified: at most {upper:.3g}" if pd.notna(upper) else "not certified"
+    note += "" if fit is None else f"; exponent in n: {shown(fit['slope'], 2)}"
+    note += ", one position a trial" if (rows["positions"] == "one").all() else ""
+    label = f"S of {name} ({MAPS[map_].name.partition(' ')[0]}) for texts of {rows['n'].max():g} words"
+    return _card(f"≥ {rows['value'].median():.3g}", label, note)
+
+
+def _moved(curves: pd.DataFrame) -> dict[str, str] | None:
+    rows = _longest(of_map(curves[curves["mass_after"].notna()], "attention"))
+    if rows.empty:
+        return None
+    before, after = 100 * rows["mass_before"].median(), 100 * rows["mass_after"].median()
+    label = f"attention on the changed word before and after (RAF, {rows['n'].max():g} words)"
+    return _card(f"{before:.2g} → {after:.2g} %", label, "exact for the changes that were found, medians")
+
+
+def _aligned(lowest: pd.DataFrame) -> dict[str, str] | None:
+    """At the longest texts of each map; retraining, which is what people do, where it was measured."""
+    lowest = lowest[lowest["training"] == lowest["training"].max()]
+    values = []
+    for map_ in ("rf", "attention"):
+        some = lowest[lowest["map"] == map_]
+        values.append(some.loc[some["n"] == some["n"].max(), "alignment"].median())
+    if any(map(pd.isna, values)):
+        return None
+    note = f"searched (upper bounds on the lowest F), medians, {lowest['training'].iloc[0]}; 1: no difference is seen"
+    return _card(f"{shown(values[0], 2)} / {shown(values[1], 2)}", "lowest alignment F under RF / under RAF", note)
+
+
+def _learnt(frontier: pd.DataFrame) -> dict[str, str] | None:
+    points = frontier[(frontier["map"] == "attention") & (frontier["g"] <= 1)]
+    points = points[points["g"] == points["g"].max()]
+    points = points[points["training"] == points["training"].max()]
+    if points.empty:
+        return None
+    g = points["g"].max()
+    label = f"lowest error of RAF on the changed text under γ ≤ {g:g}, where (2−g)² is {(2 - g) ** 2:.3g}"
+    note = f"attained by changes that were found, median of {len(points)} lessons, {points['training'].iloc[0]}"
+    return _card(f"≤ {points['err'].median():.2g}", label, note)
+
+
+def objective_lines(table: pd.DataFrame) -> dict[str, Any]:
+    """The three objectives side by side: means over lessons, and how often the bound of RF is undercut."""
+    rows = lessons(table)
+    rows = rows.assign(under=(rows["err"] < error_bound(rows)).astype("float64"))
+    lines = []
+    for name, pupil in pupils(rows):
+        for training, some in pupil.groupby("training"):
+            each = [some[some["objective"] == objective] for objective in OBJECTIVES]
+            columns = ["err", "gamma", "alignment", "under"]
+            cells = [chosen[columns].mean().to_dict() if len(chosen) else None for chosen in each]
+            lines.append({"map": name, "training": training, "cells": cells, "lessons": max(map(len, each))})
+    return {"names": [look.name for look in OBJECTIVES.values()], "lines": lines}
+
+
+def reviews(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """One review under each map: its words, from the least to the most sensitive of them."""
+    out = []
+    for map_, rows in of_kind(table, "review").groupby("map", sort=True):
+        rows = rows.sort_values("position")
+        low, high = rows["value"].min(), rows["value"].max()
+        words = [
+            {
+                "word": str(line["word"]),
+                "value": line["value"],
+                "upper": line["upper"],
+                "baseline": line["baseline"],
+                "strength": round((line["value"] - low) / (high - low), 3) if high > low else 1.0,
+            }
+            for line in rows.to_dict("records")
+        ]
+        label = {1: "a positive review", -1: "a negative review"}.get(rows["label"].iloc[0], "a text")
+        about = {"map": MAPS[str(map_)].name, "label": label, "n": len(rows), "low": low, "high": high}
+        out.append(about | {"words": words})
+    return out
+
+
+def _facts(run: Mapping[str, Any], table: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """What the results rest on: everything in run.json but the command and the spec, and what the table itself says."""
+    for entry in run.get("inputs", ()):
+        yield str(entry["what"]), f"{entry['name']}, version {entry['version']}"
+    if "inputs" not in run:
+        for name in ("encoder", "corpus"):
+            if table[name].notna().any():
+                yield name, ", ".join(sorted(set(table[name].dropna())))
+    for name, value in run.items():
+        if name not in ("command", "spec", "inputs") and value not in (None, ""):
+            yield name.replace("_", " "), _flat(value)
+    if "seed" not in run and table["seed"].notna().any():
+        yield "seeds", ", ".join(f"{seed:g}" for seed in sorted(table["seed"].dropna().unique()))
+    dropped = table["dropped"].max()
+    if pd.notna(dropped):
+        yield "texts that coincide after truncation, dropped", f"{dropped:g}"
+    yield "rows of results", str(len(table))
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple) and len(value) > MOST_ENTRIES:
+        return f"{len(value)} entries, in run.json"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {_flat(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(_flat(each) for each in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

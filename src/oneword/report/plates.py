@@ -1,0 +1,408 @@
+"""The figures of the report: Fig. 1 to 5 of the paper, measured anew, and those that the paper does not have.
+
+Each function takes the completed table and gives one plate. Every caption says which kind of number is drawn: searched
+values are lower bounds on S, certificates are upper bounds, a bound curve is what the theorems say of RF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from oneword.report.captions import CAPTIONS
+from oneword.report.panels import Axis, Heat, Mark, Panel, Plate, numbers
+from oneword.report.series import (
+    complete,
+    error_bound,
+    first_family,
+    lessons,
+    of_kind,
+    of_map,
+    one_word,
+    several_words,
+    widest,
+)
+from oneword.report.style import (
+    BLACK,
+    FAMILIES,
+    GREY,
+    KINDS,
+    MAPS,
+    OBJECTIVES,
+    SKY,
+    TRAININGS,
+    Look,
+    step,
+)
+from oneword.report.table import shown
+
+REFERENCE = Look("", GREY, "", "")
+BOUND = Look("", BLACK, "", "")
+VACUOUS = 3.0  # certificates further than this above the value say nothing of it, and would flatten the picture
+LENGTH, S = Axis("n, words in the text", log=True), Axis("word sensitivity S", log=True)
+
+
+def plates(table: pd.DataFrame, fits: pd.DataFrame | None = None) -> list[Plate]:
+    """Every figure; `fits` is what `experiments.fit.fits` makes of the same table (without it no slopes are shown)."""
+    table = complete(table)
+    curves = one_word(table)
+    return [
+        contrast(curves, fits),
+        random_features(curves, fits),
+        attention(curves, fits),
+        families(curves, fits),
+        mass(curves),
+        kinds(curves),
+        condition(curves),
+        words(table),
+        positions(curves),
+        learning(table, "fine-tuned"),
+        learning(table, "retrained"),
+        frontier(table),
+        objectives(table),
+        attention_maps(table),
+    ]
+
+
+# Sensitivity against length
+
+
+def contrast(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
+    """All maps in one picture."""
+    marks: list[Mark] = []
+    for map_, look in MAPS.items():
+        rows = _main(of_map(curves, map_))
+        if map_ == "drf" and len(rows):
+            rows = rows[rows["depth"] == rows["depth"].max()]
+        if rows.empty:
+            continue
+        name = look.name if map_ != "drf" else f"{look.name}, L = {rows['depth'].max():g}"
+        name += f", d = {rows['d'].max():g}{_one_position(rows)}"
+        marks += _curve(rows, look, f"{name}{_slope(rows, fits)}", band=True)
+        marks += _fit_line(rows, look, fits)
+    marks += _references(marks)
+    return _plate(
+        "contrast", [Panel("", _lengths(curves), S, tuple(marks))] if marks else [], "sensitivity of one changed word"
+    )
+
+
+def random_features(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
+    """Fig. 2: RF by dimension, deep RF by depth."""
+    return _plate(
+        "fig2-random-features",
+        [
+            *_ladder(of_map(curves, "rf"), "d", fits, "RF", (-0.5,)),
+            *_ladder(_main(of_map(curves, "drf")), "depth", fits, "deep RF", (-0.5,)),
+        ],
+        "RF or deep RF",
+    )
+
+
+def attention(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
+    """Fig. 3: softmax and ReLU attention by dimension."""
+    panels = [
+        panel
+        for map_ in ("attention", "attention-relu", "attention-relu-unnormalised")
+        for panel in _ladder(of_map(curves, map_), "d", fits, MAPS[map_].name, (0.0, -0.5))
+    ]
+    return _plate("fig3-attention", panels, "RAF or ReLU-RAF", share_y=True)
+
+
+def families(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
+    """The claims hold whatever the words are."""
+    panels = []
+    for map_ in ("rf", "attention"):
+        marks: list[Mark] = []
+        for family, look in FAMILIES.items():
+            rows = widest(of_map(curves, map_, family))
+            if len(rows):
+                marks += _curve(rows, look, f"{look.name}, d = {rows['d'].max():g}{_slope(rows, fits)}")
+        if marks:
+            panels.append(Panel(MAPS[map_].name, _lengths(of_map(curves, map_)), S, tuple(marks)))
+    return _plate("families", panels if curves["words_from"].nunique() > 1 else [], "more than one family of words")
+
+
+def kinds(curves: pd.DataFrame) -> Plate:
+    """Certified, searched, real words, random changes: the numbers that must not be confused."""
+    panels = []
+    for map_ in ("attention", "attention-relu", "rf"):
+        rows = _main(of_map(curves, map_))
+        marks = []
+        for column, look in KINDS.items():
+            there = rows[rows[column] > 0]
+            if len(there):
+                n, middle = _medians(there, column)
+                marks.append(Mark("points", n, middle, look, look.name))
+        if len(marks) > 1:
+            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), S, tuple(marks)))
+    return _plate("kinds", panels, "certificates, real words or random changes beside searched values")
+
+
+def mass(curves: pd.DataFrame) -> Plate:
+    """The mechanism of T3: attention moves onto the changed word."""
+    panels = []
+    for map_ in ("attention", "attention-relu"):
+        look = MAPS[map_]
+        rows = _main(of_map(curves[curves["mass_after"].notna()], map_))
+        if len(rows):
+            marks = [
+                *_curve(rows, replace(REFERENCE, marker="o", symbol="circle"), "before the change", "mass_before"),
+                *_curve(rows, look, "after the change", "mass_after"),
+            ]
+            axis = Axis("attention on the changed word", low=0, high=1)
+            panels.append(Panel(f"{look.name}, d = {rows['d'].max():g}", _lengths(rows), axis, tuple(marks)))
+    return _plate("mass", panels, "the attention on the changed word", share_y=True)
+
+
+def condition(curves: pd.DataFrame) -> Plate:
+    """The condition d/log⁴d = Ω(n) of T3, made visible."""
+    rows = of_map(curves, "attention")
+    rows = rows[rows["words_from"] == first_family(rows)]
+    rows = rows.assign(per=rows["n"] / rows["d"])
+    marks = []
+    dimensions = sorted(rows["d"].unique())
+    for index, d in enumerate(dimensions):
+        look = step(index, len(dimensions))
+        marks += _curve(rows[rows["d"] == d], look, f"d = {d:g}", x="per")
+    axis = Axis("n/d, words over dimension", log=True)
+    return _plate(
+        "n-over-d", [Panel(MAPS["attention"].name, axis, replace(S, low=1.0), tuple(marks))] if marks else [], "RAF"
+    )
+
+
+def words(table: pd.DataFrame) -> Plate:
+    """Several words at once: what attention does with one, a layer does with a fixed share of the text."""
+    rows = several_words(table)
+    marks: list[Mark] = []
+    for map_, look in MAPS.items():
+        some = _main(of_map(rows, map_))
+        if some.empty:
+            continue
+        some = some[some["n"] == some["n"].max()]
+        marks += _curve(some, look, f"{look.name}, n = {some['n'].max():g}, d = {some['d'].max():g}", x="changed")
+        law = some.dropna(subset=["law"]).drop_duplicates("changed").sort_values("changed")
+        if len(law):
+            label = "√(m/n)(1+√(2md/k))"
+            marks.append(Mark("line", numbers(law["changed"]), numbers(law["law"]), BOUND, label, dash="dash"))
+    axis = Axis("m, words changed at once", log=True, at=numbers(sorted(rows["changed"].unique())))
+    return _plate("m-words", [Panel("", axis, S, tuple(marks))] if marks else [], "several words changed at once")
+
+
+def positions(curves: pd.DataFrame) -> Plate:
+    """The sup over all positions beside the value at position 0, the only one the authors' script changes."""
+    panels = []
+    for map_ in ("attention", "attention-relu", "rf"):
+        rows = _main(of_map(curves[curves["first"].notna() & (curves["positions"] == "all")], map_))
+        if len(rows):
+            marks = [
+                *_curve(rows, MAPS[map_], "all positions"),
+                *_curve(rows, replace(REFERENCE, marker="o", symbol="circle"), "position 0 only", "first"),
+            ]
+            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), S, tuple(marks)))
+    return _plate("positions", panels, "values at position 0 alone")
+
+
+# Learning
+
+
+def learning(table: pd.DataFrame, training: str) -> Plate:
+    """Fig. 4 and 5: the error on the changed text against γ."""
+    rows = lessons(table)
+    rows = rows[rows["training"] == training]
+    widest_gamma = max(2.0, rows["gamma"].max()) if len(rows) else 2.0
+    panels = []
+    for name, some in pupils(rows):
+        marks = [_forbidden(widest_gamma)]
+        for objective, look in OBJECTIVES.items():
+            chosen = some[some["objective"] == objective]
+            if len(chosen):
+                marks.append(Mark("dots", numbers(chosen["gamma"]), numbers(chosen["err"]), look, look.name))
+        axes = Axis("γ, change under the old model", low=0), Axis("error", low=0)
+        panels.append(Panel(name, *axes, (*marks, _bound(widest_gamma))))
+    number = 4 if training == "fine-tuned" else 5
+    return _plate(f"fig{number}-{training}", panels, f"lessons, {training}", share_y=True)
+
+
+def frontier(table: pd.DataFrame) -> Plate:
+    """The lowest error under γ ≤ g, beside the bound of RF."""
+    rows = lessons(table, "frontier")
+    panels = []
+    for training, title in TRAININGS.items():
+        marks = []
+        of_training = rows[rows["training"] == training]
+        for name, some in pupils(of_training):
+            look = _of_length(some, of_training)
+            g, middle = _medians(some, "err", "g")
+            quarter = numbers(some.groupby("g")["err"].quantile(0.25))
+            marks.append(Mark("band", g, quarter, look, top=numbers(some.groupby("g")["err"].quantile(0.75))))
+            marks.append(Mark("points", g, middle, look, name))
+        if marks:
+            axes = Axis("g, the largest γ allowed", low=0), Axis("lowest error found", low=0)
+            panels.append(Panel(title, *axes, (*marks, _bound(float(rows["g"].max()), "g"))))
+    return _plate("frontier", panels, "objective = frontier", share_y=True)
+
+
+def objectives(table: pd.DataFrame) -> Plate:
+    """Three ways to choose Δ: how far below the bound of RF each of them gets."""
+    rows = lessons(table)
+    rows = rows.assign(excess=rows["err"] - error_bound(rows))
+    panels = []
+    for training, title in TRAININGS.items():
+        those = pupils(rows[rows["training"] == training])
+        marks = [Mark("line", (-0.5, len(those) - 0.5), (0.0, 0.0), BOUND, "bound of RF", dash="dash")]
+        for shift, (objective, look) in zip((-0.22, 0.0, 0.22), OBJECTIVES.items(), strict=True):
+            each = [some.loc[some["objective"] == objective, "excess"] for _, some in those]
+            x = [index + shift for index, values in enumerate(each) for _ in values]
+            if x:
+                marks.append(Mark("dots", numbers(x), numbers(v for values in each for v in values), look, look.name))
+        if those:
+            names = Axis("", names=tuple(name.replace(" (softmax)", "").replace(", ", "\n") for name, _ in those))
+            panels.append(Panel(title, names, Axis("error − bound of RF"), tuple(marks)))
+    return _plate("objectives", panels, "lessons", share_y=True)
+
+
+def attention_maps(table: pd.DataFrame) -> Plate:
+    """Fig. 1: the first attention layer of the encoder on two sentences that differ in one word."""
+    rows = of_kind(table, "attention_map")
+    panels = []
+    for _, some in rows.groupby("sentence", sort=True):
+        weights = (
+            some.pivot(index="from_index", columns="to_index", values="weight").sort_index(axis=0).sort_index(axis=1)
+        )
+        tokens = some.drop_duplicates("from_index").sort_values("from_index")["from_token"]
+        heat = Heat(tuple(map(str, tokens)), tuple(numbers(line) for line in weights.to_numpy()))
+        panels.append(Panel(f"“{some['text'].iloc[0]}”", Axis("to"), Axis("from"), heat=heat))
+    name = ", ".join(sorted(set(rows["encoder"].dropna())))
+    return _plate("fig1-attention-maps", panels, "attention maps", encoder=name)
+
+
+# Parts
+
+
+def _plate(id_: str, panels: Iterable[Panel], missing: str, *, share_y: bool = False, encoder: str = "") -> Plate:
+    each = tuple(panels)
+    title, caption = CAPTIONS[id_]
+    caption = caption.replace("{encoder}", encoder)
+    return Plate(id_, title, caption, each, "" if each else f"no rows with {missing}", share_y)
+
+
+def _main(rows: pd.DataFrame) -> pd.DataFrame:
+    """One family of words, at its largest dimension."""
+    return widest(rows[rows["words_from"] == first_family(rows)])
+
+
+def _one_position(rows: pd.DataFrame) -> str:
+    return ", one position a trial" if (rows["positions"] == "one").all() else ""
+
+
+def _lengths(rows: pd.DataFrame) -> Axis:
+    return replace(LENGTH, at=numbers(sorted(rows["n"].unique())))
+
+
+def _medians(rows: pd.DataFrame, column: str, x: str = "n") -> tuple[tuple[float, ...], tuple[float, ...]]:
+    middle = rows.groupby(x)[column].median()
+    return numbers(middle.index), numbers(middle)
+
+
+def _curve(
+    rows: pd.DataFrame, look: Look, label: str, column: str = "value", x: str = "n", band: bool = False
+) -> list[Mark]:
+    """Trials as dots, medians joined; the band reaches from the medians up to those of the certificates."""
+    at, middle = _medians(rows, column, x)
+    marks = []
+    certified = rows[rows["upper"] <= VACUOUS * rows["value"]]
+    if band and len(certified):
+        low, top = _medians(certified, "value", x), _medians(certified, "upper", x)
+        marks.append(Mark("band", low[0], low[1], look, top=top[1]))
+    if len(rows) > len(at):
+        marks.append(Mark("dots", numbers(rows[x]), numbers(rows[column]), look))
+    return [*marks, Mark("points", at, middle, look, label)]
+
+
+def _ladder(
+    rows: pd.DataFrame, by: str, fits: pd.DataFrame | None, title: str, slopes: tuple[float, ...]
+) -> list[Panel]:
+    """One panel: the curves of one map for each dimension or depth."""
+    rows = rows[rows["words_from"] == first_family(rows)]
+    lengths = rows.groupby(by)["n"].nunique()
+    values = sorted((lengths[lengths > 1] if (lengths > 1).any() else lengths).index)  # a lone length is no curve
+    rows = rows[rows[by].isin(values)]
+    marks: list[Mark] = []
+    for index, value in enumerate(values):
+        some = rows[rows[by] == value]
+        name = f"{'d' if by == 'd' else 'L'} = {value:g}{_slope(some, fits)}"
+        marks += _curve(some, step(index, len(values)), name, band=value == values[-1])
+    if not marks:
+        return []
+    title += "" if by == "d" else f", d = {rows['d'].max():g}"
+    title += _one_position(rows)
+    return [Panel(title, _lengths(rows), S, (*marks, *_references(marks, slopes)))]
+
+
+def fit_of(rows: pd.DataFrame, fits: pd.DataFrame | None) -> pd.Series | None:
+    """The fit through one curve, if there is one."""
+    if fits is None:
+        return None
+    first = rows.iloc[0]
+    same = (fits["map"] == first["map"]) & (fits["words_from"] == first["words_from"]) & (fits["d"] == first["d"])
+    same &= fits["depth"].isna() if np.isnan(first["depth"]) else fits["depth"] == first["depth"]
+    return fits[same].iloc[0] if same.any() else None
+
+
+def _slope(rows: pd.DataFrame, fits: pd.DataFrame | None) -> str:
+    fit = fit_of(rows, fits)
+    if fit is None:
+        return ""
+    half = (fit["high"] - fit["low"]) / 2
+    return f": slope {shown(fit['slope'])}" + (f" ± {half:.3f}" if np.isfinite(half) else "")
+
+
+def _fit_line(rows: pd.DataFrame, look: Look, fits: pd.DataFrame | None) -> list[Mark]:
+    fit = fit_of(rows, fits)
+    if fit is None:
+        return []
+    ends = np.array([fit["n_low"], fit["n_high"]])
+    return [Mark("line", numbers(ends), numbers(np.exp(fit["intercept"]) * ends ** fit["slope"]), look, dash="dash")]
+
+
+def _references(marks: list[Mark], slopes: tuple[float, ...] = (0.0, -0.5)) -> list[Mark]:
+    """Slopes to compare with, below the curves where they do not hide them."""
+    lines = [mark for mark in marks if mark.form == "points"]
+    if not lines:
+        return []
+    n = np.array([min(min(mark.x) for mark in lines), max(max(mark.x) for mark in lines)])
+    names = {0.0: "slope 0", -0.5: "slope −½"}
+    # The slope −½ starts under the lowest curve that begins first, the slope 0 at S = 1.
+    start = min(mark.y[0] * (mark.x[0] / n[0]) ** 0.5 for mark in lines)
+    level = {0.0: np.ones(2), -0.5: 0.8 * start * (n / n[0]) ** -0.5}
+    return [Mark("line", numbers(n), numbers(level[slope]), REFERENCE, names[slope], dash="dot") for slope in slopes]
+
+
+def pupils(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The lessons of each map and length."""
+    return [
+        (f"{MAPS[map_].name}, n = {n:g}", some[some["n"] == n])
+        for map_ in MAPS
+        if len(some := rows[rows["map"] == map_])
+        for n in sorted(some["n"].unique())
+    ]
+
+
+def _of_length(some: pd.DataFrame, rows: pd.DataFrame) -> Look:
+    """The look of a map; the shorter of its lengths with an open mark."""
+    look = MAPS[some["map"].iloc[0]]
+    shorter = some["n"].max() < rows.loc[rows["map"] == some["map"].iloc[0], "n"].max()
+    return replace(look, marker="x", symbol=f"{look.symbol}-open") if shorter else look
+
+
+def _bound(until: float, name: str = "γ") -> Mark:
+    x = np.linspace(0, until, 61)
+    return Mark("line", numbers(x), numbers(np.clip(2 - x, 0, None) ** 2), BOUND, f"(2−{name})²")
+
+
+def _forbidden(until: float) -> Mark:
+    curve = _bound(until)
+    return Mark("band", curve.x, (0.0,) * len(curve.x), Look("", SKY, "", ""), top=curve.y)

@@ -1,0 +1,290 @@
+"""The page: everything inside one file, every text escaped, what is missing said; and a browser that agrees."""
+
+import copy
+import json
+import re
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oneword.errors import FileFormatError, MissingExtraError
+from oneword.experiments.fit import fits
+from oneword.experiments.verdict import verdict
+from oneword.report.page import headlines, objective_lines, render
+from oneword.report.plates import plates
+from oneword.report.series import complete
+from tests.fake_results import REVIEW, RUN, SCRIPT, results
+
+EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Texts that would break a page which does not escape them, in every place where texts can be."""
+    table = results(trials=4, samples=4)
+    first = (table["sentence"] == 0).fillna(False)
+    table.loc[first, "text"] = EVIL
+    table.loc[first & (table["from_index"] == 1).fillna(False), "from_token"] = EVIL
+    return table
+
+
+@pytest.fixture(scope="module")
+def claims(table):
+    claims = [claim.to_json() for claim in verdict(table)]
+    claims[0]["note"] = EVIL
+    return claims
+
+
+@pytest.fixture(scope="module")
+def run():
+    return RUN | {"command": f"oneword reproduce --corpus '{EVIL}'", "machine": {"cpu": EVIL}, "spec": {"corpus": EVIL}}
+
+
+@pytest.fixture(scope="module")
+def path(table, claims, run, tmp_path_factory):
+    return render(table, claims, run, tmp_path_factory.mktemp("out") / "report.html", fits(table))
+
+
+@pytest.fixture(scope="module")
+def page(path):
+    return path.read_text()
+
+
+def without_plotly(page: str) -> str:
+    """The page without the script of plotly, which holds strings that look like anything."""
+    scripts = re.findall(r"<script>.*?</script>", page, flags=re.DOTALL)
+    return page.replace(max(scripts, key=len), "")
+
+
+def test_texts_are_escaped_everywhere(page):
+    ours = without_plotly(page)
+    assert EVIL not in ours
+    assert SCRIPT not in ours
+    assert "<img" not in ours
+    assert "&lt;script&gt;alert(&#39;words&#39;)&lt;/script&gt;" in ours
+    assert len(re.findall(r"<script", ours)) == 2  # the charts and the script that draws them
+    (charts,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', ours, flags=re.DOTALL)
+    assert EVIL not in json.dumps(json.loads(charts))  # plotly reads tags in labels: they are escaped twice
+
+
+def test_nothing_outside_the_file_is_named_but_the_paper(page):
+    ours = without_plotly(page)
+    targets = set(re.findall(r'\b(?:src|href|action)="([^"]*)"|url\(([^)]*)\)', ours))
+    targets = {one or other for one, other in targets}
+    assert {target for target in targets if not target.startswith("#")} == {
+        "data:,",
+        "https://arxiv.org/abs/2402.02969",
+    }
+    assert "default-src 'none'" in ours
+    assert page.count("plotly.js v") == 1
+
+
+def test_every_claim_stands_on_the_page_with_its_numbers(page, claims):
+    for claim in claims:
+        assert f"<code>{claim['id']}</code>" in page
+    assert f"{len(claims)} of {len(claims)}" in page or f"of {len(claims)}</strong>" in page
+    assert "−0.5" in page
+
+
+def test_claims_that_fail_or_stay_open_are_marked(table, claims, tmp_path):
+    claims = copy.deepcopy(claims[:3])
+    claims[0] |= {"holds": False}
+    claims[1] |= {"holds": None, "measured": None, "low": None, "high": None}
+    shown = without_plotly(render(table, claims, RUN, tmp_path / "r.html").read_text())
+    assert "1 of 3" in shown
+    assert "claims hold, 1 fails, 1 cannot be told" in shown
+    assert shown.count('class="answer fails"') == shown.count('class="answer open"') == 1
+
+
+def test_sections_follow_the_order_of_the_argument(page):
+    order = ["verdict", "contrast", "fig2-random-features", "fig3-attention", "mass", "kinds", "n-over-d", "m-words"]
+    order += ["positions", "fig4-fine-tuned", "fig5-retrained", "frontier", "objectives", "review"]
+    order += ["fig1-attention-maps", "limits", "provenance"]
+    places = [page.index(f'<section id="{name}"') for name in order]
+    assert places == sorted(places)
+    assert "eft out" not in without_plotly(page)
+
+
+def test_limits_and_provenance_name_the_encoder(page):
+    assert "layer 0 of all-MiniLM-L6-v2: MiniLM is not BERT-Base" in page
+    assert "100 entries, in run.json" in page
+    for text in ("torch 2.13.0", "imdb-embedded, version 0123456789abcdef", "oneword reproduce --corpus"):
+        assert text in page
+
+
+def test_another_encoder_is_not_called_minilm(table, tmp_path):
+    other = table.assign(encoder="bert-base-uncased")
+    shown = without_plotly(render(other, [], RUN, tmp_path / "r.html").read_text())
+    assert "layer 0 of bert-base-uncased." in shown
+    assert "MiniLM is not" not in shown
+
+
+@pytest.mark.parametrize("empty", [pd.DataFrame(), results().iloc[:0]])
+def test_an_empty_table_makes_a_page_that_says_what_is_missing(empty, tmp_path):
+    shown = without_plotly(render(empty, [], {}, tmp_path / "r.html").read_text())
+    assert shown.count("left out, no rows") == 15  # every plate, and the review
+    assert "no encoder was used" in shown
+
+
+def test_a_table_with_gaps_makes_valid_json(table, tmp_path):
+    broken = table.copy()
+    broken.loc[broken.index[::3], ["value", "err", "upper"]] = np.nan
+    shown = render(broken, [], {}, tmp_path / "r.html", fits(broken)).read_text()
+    (charts,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', shown, flags=re.DOTALL)
+    json.loads(charts, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_the_same_results_make_the_same_bytes(table, claims, run, path, tmp_path):
+    again = render(table, claims, run, tmp_path / "report.html", fits(table))
+    assert again.read_bytes() == path.read_bytes()
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_place_that_cannot_be_written_is_one_line(table, tmp_path):
+    with pytest.raises(FileFormatError, match="can be written"):
+        render(table, [], {}, tmp_path / "nowhere" / "report.html")
+
+
+@pytest.mark.parametrize("package", ["plotly.offline", "jinja2"])
+def test_a_missing_extra_is_one_line_that_says_what_to_install(table, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'oneword\[page\]'"):
+        render(table, [], {}, tmp_path / "report.html")
+
+
+def test_headlines_say_which_kind_of_number_they_are(table):
+    cards = headlines(complete(table), fits(table))
+    assert len(cards) == 5
+    for card in cards:
+        assert re.search("searched|exact|attained", card["note"])
+    assert cards[0]["value"].startswith("≥ 3.")
+    assert "certified: at most" in cards[1]["note"]
+    assert headlines(complete(pd.DataFrame()), None) == []
+
+
+def test_objectives_are_means_over_lessons(table):
+    lines = objective_lines(complete(table))
+    rows = table[(table["map"] == "attention") & (table["n"] == 120) & (table["training"] == "retrained")]
+    (line,) = [x for x in lines["lines"] if x["map"] == "RAF (softmax), n = 120" and x["training"] == "retrained"]
+    for name, cell in zip(lines["names"], line["cells"], strict=True):
+        assert cell["err"] == pytest.approx(rows.loc[rows["objective"] == name, "err"].mean())
+    assert all(cell["under"] == 0 for x in lines["lines"] if x["map"].startswith("RF") for cell in x["cells"])
+
+
+def test_charts_are_valid_for_plotly(page):
+    go = pytest.importorskip("plotly.graph_objects")
+    (charts,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', page, flags=re.DOTALL)
+    for spec in json.loads(re.sub(r'"@\w+"', '"#000000"', charts)).values():
+        go.Figure(spec["data"], spec["layout"])  # raises on an unknown or wrong property
+
+
+# In a browser
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as api:
+        chromium = api.chromium.launch(executable_path=BROWSER, args=OPTIONS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module", params=[400, 1200])
+def tab(request, browser, path):
+    """The page at a width; what it says on the console and asks of the network is kept."""
+    context = browser.new_context(viewport={"width": request.param, "height": 900}, offline=True)
+    tab = context.new_page()
+    tab.heard = []
+    tab.on("console", lambda message: tab.heard.append(message.text))
+    tab.on("pageerror", lambda error: tab.heard.append(str(error)))
+    tab.on("request", lambda request: tab.heard.append(request.url) if request.url != path.as_uri() else None)
+    tab.on("dialog", lambda dialog: tab.heard.append(dialog.message))
+    tab.goto(path.as_uri(), wait_until="load")
+    yield tab
+    context.close()
+
+
+def drawn_charts(tab) -> int:
+    """Charts in which plotly has drawn at least one trace."""
+    code = "[...document.querySelectorAll('.chart')].filter(c => c.querySelector('.trace, .hm')).length"
+    return tab.evaluate(code)
+
+
+def test_the_browser_draws_every_chart_in_silence(tab, table):
+    count = sum(len(plate.panels) for plate in plates(table))
+    assert tab.locator(".chart").count() == count
+    assert drawn_charts(tab) == count
+    assert tab.title() == "How much can one word change?"
+    assert tab.heard == []
+
+
+def test_the_browser_redraws_for_the_dark(tab):
+    def color(scheme: str, other_than: str = "") -> str:
+        """The colour of labels, once it has changed. (The page forbids `eval`, and so playwright's own waiting.)"""
+        tab.emulate_media(color_scheme=scheme)
+        for _ in range(100):
+            found = tab.evaluate("getComputedStyle(document.querySelector('.chart .xtick text')).fill")
+            if found != other_than:
+                return found
+            tab.wait_for_timeout(50)
+        return pytest.fail(f"still {other_than} after 5 s")
+
+    light = color("light")
+    assert color("light", other_than=color("dark", other_than=light)) == light
+    assert tab.heard == []
+
+
+OVERLAPS = """() => {
+  const shown = (e) => e.getClientRects().length > 0;
+  const before = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
+  const apart = (a, b) => before(a, b) || before(b, a);
+  const found = [];
+  const check = (elements, what) => {
+    const boxes = elements.filter(shown).map((e) => [e, e.getBoundingClientRect()]);
+    boxes.forEach(([a, box], k) => boxes.slice(k + 1).forEach(([b, other]) => {
+      if (!apart(box, other)) found.push(what + ": " + a.textContent.slice(0, 40) + " | " + b.textContent.slice(0, 40));
+    }));
+  };
+  check([...document.querySelectorAll("header > *, main > section > *")], "blocks");
+  for (const chart of document.querySelectorAll(".chart"))
+    for (const texts of [".xtick text", ".ytick text", ".xtitle, .xtick text", ".ytitle, .ytick text"])
+      check([...chart.querySelectorAll(texts)], chart.dataset.chart);
+  for (const list of document.querySelectorAll(".legend, .cards, .panels, .verdict tbody"))
+    check([...list.children], "list");
+  return found;
+}"""
+
+
+def test_nothing_overlaps_and_nothing_runs_out_of_the_page(tab):
+    assert tab.evaluate("document.documentElement.scrollWidth") == tab.viewport_size["width"]
+    wide = """() => [...document.querySelectorAll("main *")].filter((e) => !e.closest(".scroll, pre, .chart, thead")
+      && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80))"""
+    assert tab.evaluate(wide) == []
+    long = """() => [...document.querySelectorAll(".chart")].filter((c) => [...c.querySelectorAll("text")].some(
+      (t) => t.getBoundingClientRect().right > c.getBoundingClientRect().right + 2
+          || t.getBoundingClientRect().left < c.getBoundingClientRect().left - 2)).map((c) => c.dataset.chart)"""
+    evil = "fig1-attention-maps/0"  # a token longer than the chart is wide
+    assert [name for name in tab.evaluate(long) if name != evil] == []
+    assert [found for found in tab.evaluate(OVERLAPS) if not found.startswith(evil)] == []
+
+
+def test_words_of_a_review_show_their_numbers_when_asked(tab):
+    words = tab.locator(".review").first.locator("span")
+    assert words.count() == len(REVIEW)
+    assert re.search(r"S ≥ [\d.]+ \(searched\), S ≤ [\d.]+ \(certified\)", words.first.get_attribute("title"))
+    assert not words.first.locator("small").is_visible()
+    tab.get_by_label("show the numbers").check()
+    assert words.first.locator("small").is_visible()
+    tab.get_by_label("show the numbers").uncheck()
