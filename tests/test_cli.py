@@ -6,10 +6,14 @@ import sys
 import time
 from dataclasses import dataclass
 
+import pandas as pd
 import pytest
 
 import oneword as ow
 from oneword.cli import main
+from oneword.experiments import paper
+from oneword.experiments.claims import Claim
+from tests.text.tiny_bert import needs_minilm
 
 
 @dataclass
@@ -142,3 +146,55 @@ def test_the_seconds_given_are_about_the_seconds_taken(oneword):
     assert run.returncode == 0
     assert run.stdout == ""
     assert time.monotonic() - started < 60  # start-up and a first compilation included; without the limit: minutes
+
+
+@needs_minilm
+def test_a_text_of_ones_own(oneword, tmp_path):
+    run = oneword("measure", "Not a good film", "--map", "attention", "--quick", "-d", "32")
+    assert run.returncode == 0, run.stderr
+    assert "good" in run.stdout
+    file = tmp_path / "review.txt"
+    file.write_text("Not a good film", encoding="utf-8")
+    again = oneword("measure", "--file", str(file), "--map", "attention", "--quick", "-d", "32")
+    assert again.stdout == run.stdout
+    for arguments in (["measure", "text", "--file", str(file)], ["measure"], ["measure", "--file", "nowhere.txt"]):
+        assert oneword(*arguments).returncode == 2
+
+
+SPEC = """
+title = "Two maps"
+[[sweep]]
+maps = ["attention", "rf"]
+n = [4, 8]
+d = 8
+trials = 2
+"""
+
+
+def test_a_sweep_of_ones_own_opens_in_pandas_and_shows_exponents(oneword, tmp_path):
+    spec = tmp_path / "mine.toml"
+    spec.write_text(SPEC)
+    run = oneword("sweep", str(spec), "--out", str(tmp_path / "out"), "--workers", "0")
+    assert run.returncode == 0, run.stderr
+    assert "8 rows" in run.stdout
+    assert "attention" in run.stdout
+    assert len(pd.read_parquet(tmp_path / "out" / "results.parquet")) == 8
+    spec.write_text(SPEC.replace("trials", "trails"))
+    wrong = oneword("sweep", str(spec))
+    assert wrong.returncode == 2
+    assert "did you mean 'trials'" in wrong.stderr
+
+
+@needs_minilm
+def test_reproduce_says_where_everything_is(oneword, tmp_path):
+    run = oneword("reproduce", "fig1", "--out", str(tmp_path), "--workers", "0")
+    assert run.returncode == 0, run.stderr
+    assert "report.html" in run.stdout
+    assert json.loads((tmp_path / "run.json").read_text())["command"].startswith("oneword reproduce fig1")
+
+
+def test_a_claim_that_fails_is_exit_code_1(oneword, tmp_path, monkeypatch):
+    claim = Claim("T1", "S decays", "exponent ≤ −0.45", 0.1, 0.0, 0.2, False)
+    done = paper.Reproduction(pd.DataFrame(), [claim], [])
+    monkeypatch.setattr(paper, "reproduce", lambda *a, **k: done)
+    assert oneword("reproduce", "--out", str(tmp_path)).returncode == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from oneword.errors import FileFormatError
+from oneword.files import write_whole
 from oneword.report import table
 from oneword.search.status import Status
 
@@ -104,8 +104,8 @@ class Sensitivity:
         """Write `path` (JSON) and, beside it, the arrays (safetensors); each file appears whole or not at all."""
         path = Path(path)
         arrays = path.with_name(path.name + ".safetensors")
-        _write(arrays, save({"delta": self.delta.detach().cpu().contiguous()}))
-        _write(path, json.dumps(self.to_dict() | {"arrays": arrays.name}, indent=1, allow_nan=False).encode())
+        write_whole(arrays, save({"delta": self.delta.detach().cpu().contiguous()}))
+        write_whole(path, json.dumps(self.to_dict() | {"arrays": arrays.name}, indent=1, allow_nan=False).encode())
         return path
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,24 +183,6 @@ class Sensitivity:
 
     def _repr_html_(self) -> str:
         return table.html(self.per_word, *self._parts())
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All of the file or none of it: written beside, then renamed."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.chmod(file.name, 0o644)
-                os.replace(file.name, path)
-            except OSError:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise FileFormatError(
-            f"expected a place that can be written, got {path} ({error.strerror}): choose another"
-        ) from None
 
 
 def numbers(values: Tensor) -> list[float]:

@@ -3,6 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -161,6 +162,12 @@ def test_a_sweep_can_be_kept(tmp_path: Path) -> None:
 def test_a_sweep_refuses_keys_it_does_not_know() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'certify'"):
         sweep("attention", 4, 6, certifi=2)
+
+
+def test_arrays_and_ranges_are_lists() -> None:
+    given = {"maps": "rf", "d": 6, "trials": 1}
+    for lengths in (range(4, 7), np.arange(4, 7), (4, 5, 6)):
+        assert [cell.n for cell in grid("sensitivity", {**given, "n": lengths})] == [4, 5, 6]
 
 
 def test_defaults_of_a_grid_are_those_of_a_cell() -> None:

@@ -148,7 +148,7 @@ def test_texts_and_starts_that_do_not_fit_are_refused() -> None:
         Interpolator.fit(phi, texts[0], [1])
     with pytest.raises(ShapeError, match="cut them to one length"):
         Interpolator.fit(phi, [gaussian(4, 5), gaussian(3, 5)], [1, -1])
-    with pytest.raises(DTypeError, match="expected texts in float64, got torch.float32"):
+    with pytest.raises(DTypeError, match=r"expected texts in float64, got torch\.float32"):
         Interpolator.fit(phi, texts.float(), [1, -1, 1])
     with pytest.raises(ShapeError, match=r"θ₀ of shape \(20,\), one number a feature, got \(7,\)"):
         Interpolator.fit(phi, texts, [1, -1, 1], theta0=torch.zeros(7))

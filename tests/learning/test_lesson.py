@@ -44,23 +44,21 @@ def value(case: Case, objective: Objective, training: Training, X: Tensor) -> Te
 
 
 @every_case
-@every_training
 @given(seed=st.integers(0, 10_000))
-def test_the_error_follows_from_drift_and_alignment(case: Case, training: Training, seed: int) -> None:
+def test_the_error_follows_from_drift_and_alignment(case: Case, seed: int) -> None:
     learnt = lesson(case)
     X, y = case.new
     i, D = moves(case, 1, seed)
     phi = case.phi(changed(X, (int(i),), D)).flatten()
-    u = aligned(learnt, training)
-    err = float((phi @ theta(learnt, training) + y) ** 2)
-    drift = float((phi - learnt.features) @ learnt.theta)
-    F = float(phi @ u / (learnt.features @ u))
-    unlearnt = 1 - y * learnt.f
-    assert abs(err - (2 + y * drift + (F - 1) * unlearnt) ** 2) <= 1e-9
-    assert err >= max(0.0, 2 - abs(drift) - abs(F - 1) * abs(unlearnt)) ** 2 - 1e-9
-    rho = 1.0 if training is Training.FINE_TUNED else learnt.rho
+    drift, unlearnt = float((phi - learnt.features) @ learnt.theta), 1 - y * learnt.f
     moved = float((phi - learnt.features).norm() / learnt.features.norm())  # at most S
-    assert abs(F - 1) <= moved / math.sqrt(rho) + 1e-9
+    for training, rho in ((Training.FINE_TUNED, 1.0), (Training.RETRAINED, learnt.rho)):
+        u = aligned(learnt, training)
+        err = float((phi @ theta(learnt, training) + y) ** 2)
+        F = float(phi @ u / (learnt.features @ u))
+        assert abs(err - (2 + y * drift + (F - 1) * unlearnt) ** 2) <= 1e-9
+        assert err >= max(0.0, 2 - abs(drift) - abs(F - 1) * abs(unlearnt)) ** 2 - 1e-9
+        assert abs(F - 1) <= moved / math.sqrt(rho) + 1e-9
 
 
 @every_case
@@ -176,7 +174,7 @@ def test_a_smaller_ball_is_kept_to() -> None:
     assert attempt.delta.norm() == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("case", named("RF", "DRF", "RAF", "ReLU-RAF", "module"), ids=str)
+@pytest.mark.parametrize("case", named("RF", "RAF", "module"), ids=str)
 def test_more_words_bring_the_alignment_further_down(case: Case) -> None:
     one, two, every = (lesson(case).lowest_alignment("retrained", words=m) for m in (1, 2, case.n))
     assert every.alignment <= two.alignment <= one.alignment + 1e-9
@@ -237,5 +235,5 @@ def test_what_makes_no_sense_is_refused() -> None:
         learnt.lowest_alignment("retrained", positions=[])
     with pytest.raises(RangeError, match="words out of 1 … 2, the positions that may change, got 3"):
         learnt.mislead("loss", "retrained", positions=[0, 1], words=3)
-    with pytest.raises(RangeError, match="whole numbers for words, got 1.5"):
+    with pytest.raises(RangeError, match=r"whole numbers for words, got 1\.5"):
         learnt.mislead("loss", "retrained", words=1.5)

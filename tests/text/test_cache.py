@@ -1,6 +1,5 @@
 """The cache: what is stored comes back, what was damaged is noticed and made again, and nothing is half written."""
 
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from oneword.errors import FileFormatError
 from oneword.text import cache
 
 NUMBERS = {"ids": np.arange(20, dtype=np.int32), "labels": np.array([1, -1], dtype=np.int8)}
@@ -88,25 +86,6 @@ def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
     monkeypatch.setenv("ONEWORD_CACHE", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="set ONEWORD_CACHE"):
         assert same(cache.remembered("numbers", lambda: NUMBERS), NUMBERS)
-
-
-def test_an_interrupted_write_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder.mkdir()
-    cache.write_whole(folder / "a", b"old")
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        cache.write_whole(folder / "a", b"new")
-    assert [path.name for path in folder.iterdir()] == ["a"]
-    assert (folder / "a").read_bytes() == b"old"
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="expected a place that can be written"):
-        cache.write_whole(tmp_path / "none" / "a", b"new")
 
 
 @given(parts=st.lists(st.text(max_size=3), max_size=4), others=st.lists(st.text(max_size=3), max_size=4))

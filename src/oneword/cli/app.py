@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -45,7 +46,9 @@ for command in (measure, reproduce, sweep, doctor):
 def main() -> None:
     """The entry point: errors that a user can cause are one line and exit code 2."""
     try:
-        app()
+        with warnings.catch_warnings():  # warnings are for people, too: one line, no file and line number
+            warnings.showwarning = lambda message, *rest: typer.echo(f"oneword: {message}", err=True)
+            app()
     except OnewordError as error:
         if "--debug" in sys.argv:
             raise

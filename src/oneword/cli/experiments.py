@@ -147,7 +147,9 @@ def _show_exponents(found: pd.DataFrame) -> None:
     about = [name for name in ("map", "words_from", "d", "depth", "positions") if name in found]
     grid = Table(*about, "S ∝ n^", "95 % interval", box=None, pad_edge=False, header_style="bold")
     for line in found.to_dict(orient="records"):
-        shown = ["–" if pd.isna(line[name]) else str(line[name]) for name in about]
+        shown = [
+            "–" if pd.isna(value := line[name]) else value if isinstance(value, str) else f"{value:g}" for name in about
+        ]
         grid.add_row(*shown, f"{line['slope']:+.3f}", f"{line['low']:+.3f} … {line['high']:+.3f}")
     Console().print(grid)
 

@@ -16,10 +16,9 @@ from rich.text import Text
 
 from oneword.errors import NonFiniteError
 from oneword.experiments.fit import Estimate, exponent, ratio
+from oneword.files import write_whole
 from oneword.report.series import first_family, widest
 from oneword.report.table import SIGNS, shown
-from oneword.text.cache import write_whole
-
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from oneword.errors import RangeError, UnknownNameError
-from oneword.experiments.cell import LAYERED, Cell, TextCell, nearest, several, whole
+from oneword.experiments.cell import LAYERED, Cell, TextCell, nearest, whole
 from oneword.experiments.cells import KINDS
 from oneword.experiments.cells.sensitivity import SensitivityCell
 
@@ -56,12 +56,13 @@ def _values(name: str, value: Any) -> list[Any]:
     """The values that a key runs through."""
     if name == "trials":
         return list(range(whole("trials", value, 1)))
+    value = value.tolist() if hasattr(value, "tolist") else value  # an array
     if _NAMES.get(name, name) in _WHOLE_LISTS:
         return [tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)]
     if isinstance(value, Sequence) and not isinstance(value, str):
         if not value:
             raise RangeError(f"expected at least one value of {name}, got none")
-        return list(several(name, value))
+        return list(value)
     return [value]
 
 

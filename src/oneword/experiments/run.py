@@ -24,8 +24,8 @@ from oneword.experiments import store
 from oneword.experiments import workers as processes
 from oneword.experiments.cell import Cell, whole
 from oneword.experiments.draws import Inputs, prepare
+from oneword.files import write_whole
 from oneword.memory import physical_memory
-from oneword.text.cache import write_whole
 
 Progress = Callable[[float, float, int, int], None]  # cost done, cost in all, cells done, cells in all
 

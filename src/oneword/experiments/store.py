@@ -30,7 +30,7 @@ from oneword.errors import BusyError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
 from oneword.experiments.table import from_bytes, to_bytes, to_pandas, together
-from oneword.text.cache import write_whole
+from oneword.files import write_whole
 
 RESULTS = "results.parquet"
 _ABOUT = "oneword.cell"
@@ -128,7 +128,7 @@ def opened(out: Path) -> Iterator[None]:
         ) from None
     try:
         _lock(handle, out)
-        for left_over in [*cells.glob(".*.parquet.*"), *out.glob(f".{RESULTS}.*")]:
+        for left_over in [*cells.glob(".*.parquet.*"), *out.glob(f".{RESULTS}.*"), *out.glob(".run.json.*")]:
             left_over.unlink(missing_ok=True)
         yield
     finally:

@@ -25,7 +25,9 @@ STEPS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # |s|, in units in which both function
 FOLLOW = Ascent(random=0, steps=1, keep=1, leading=4, polish=20)
 FOLLOW_LINEAR = Ascent(random=0, steps=3, keep=1, leading=4, polish=0)
 REFINE = 2  # further values of s for each g, at the position that leads there
+SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)  # of the way from the text to a path, where to look for the answer −1
 INSIDE = 1 - 1e-9  # of g is used, so that rounding does not leave γ above g
+ZERO = 1e-20  # an error that is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +60,15 @@ class Tradeoff:
     def frontier(self, aligned: Lowest, answering: Lowest, grid: Sequence[float]) -> list[Point]:
         """For each g the best point found with |drift| ≤ g, from the lowest ±F and the lowest answer of each set."""
         paths = self._paths(aligned, answering, grid)
-        for g in grid:
-            self._refine(paths, g)
         pool = [self._unchanged(paths[0][0].rows)]
-        for path in paths:
-            dense = sorted([*path, *(point for g in grid for point in self._crossings(path, g))], key=_by_s)
-            pool += [*dense, *self._exact(dense)]
-        # Of those that are as good as 0, the one that the old model notices least.
-        return [min(_feasible(pool, g), key=lambda point: (max(point.err, 1e-20), abs(point.drift))) for g in grid]
+        for g in sorted(grid):
+            self._refine(paths, g)
+            for path in paths:
+                ends = [*_feasible(path, g), *self._crossings(path, g)]
+                pool += ends
+                if _best(pool, g).err > ZERO:
+                    pool += self._exact(path, [end for end in ends if end.answer < -1], g)
+        return [_best(pool, g) for g in grid]
 
     @property
     def _effort(self) -> Ascent:
@@ -116,10 +119,30 @@ class Tradeoff:
             self._root(a, b, lambda point: point.drift + INSIDE**2 * g) for a, b in _brackets(path, -(INSIDE**2) * g)
         ]
 
-    def _exact(self, path: Path) -> list[Point]:
-        """Points whose answer is −1 itself, on the way from the text to points beyond."""
-        beyond = [point for point in path if point.answer < -1]
-        return [self._root(self._unchanged(point.rows), point, lambda point: point.answer + 1) for point in beyond]
+    def _exact(self, path: Path, beyond: Sequence[Point], g: float) -> list[Point]:
+        """The answer −1 itself, where points within the limit lie beyond it."""
+        straight = [self._root(self._unchanged(end.rows), end, lambda point: point.answer + 1) for end in beyond]
+        if not beyond or _feasible(straight, g):
+            return straight
+        # On the straight way from the text the drift gets too large: at each share of the way, step sideways along the
+        # path to where the drift is that share of −g.
+        stops = [(share, side[0]) for share in SHARES if (side := self._sideways(path, share, g))]
+        for (far, end), (near, start) in pairwise(stops):
+            if end.answer < -1 <= start.answer:
+
+                def excess(share: float) -> float:
+                    return ((self._sideways(path, share, g) or beyond)[0]).answer + 1
+
+                share = brentq(excess, near, far, xtol=1e-15, rtol=1e-14)
+                return [*straight, *self._sideways(path, share, g)]
+        return straight
+
+    def _sideways(self, path: Path, share: float, g: float) -> list[Point]:
+        """At a share of the way from the text to the path, the lowest answer with the drift −share·g."""
+        x = self.of.probe.X[path[0].rows]
+        y = torch.stack([x + share * (point.y - x) for point in path])
+        shrunk = self._points(path[0].rows.expand(len(path), -1), y, 0.0)
+        return sorted(self._crossings(shrunk, share * g), key=lambda point: point.answer)
 
     def _root(self, a: Point, b: Point, f: Callable[[Point], float]) -> Point:
         """Where f changes its sign between two changes of the same rows."""
@@ -128,6 +151,8 @@ class Tradeoff:
             (point,) = self._points(a.rows[None], (a.y + share * (b.y - a.y))[None], a.s)
             return point
 
+        if f(at(0.0)) * f(at(1.0)) >= 0:  # one of them is the root, but for rounding
+            return min(a, b, key=lambda point: abs(f(point)))
         return at(brentq(lambda share: f(at(share)), 0.0, 1.0, xtol=1e-15, rtol=1e-14))
 
     def _unchanged(self, rows: Int[Tensor, " m"]) -> Point:
@@ -143,6 +168,11 @@ class Tradeoff:
 
 def _by_s(point: Point) -> float:
     return point.s
+
+
+def _best(points: Sequence[Point], g: float) -> Point:
+    """The least error within the limit; among errors that are 0, the least drift."""
+    return min(_feasible(points, g), key=lambda point: (max(point.err, ZERO), abs(point.drift)))
 
 
 def _feasible(points: Sequence[Point], g: float) -> list[Point]:

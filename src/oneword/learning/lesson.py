@@ -104,9 +104,9 @@ class Lesson:
             by = Training.FINE_TUNED if objective is Objective.FEATURES else Training.RETRAINED
             v, found = self._alignment(by), self._lowest_alignment(by, 1, scope)
         rows, y = found.best
-        reached = float(found.value.min()) < -1
-        if reached:
-            y = _until(functionals(self._near(scope), v[None]), rows, y)
+        reached = False
+        if float(found.value.min()) < -1:
+            y, reached = _until(functionals(self._near(scope), v[None]), rows, y)
         return self._attempt(objective.value, training, rows, y, found.status, reached=reached)
 
     def lowest_alignment(self, training: Training | str, **options: Unpack[Options]) -> Attempt:
@@ -213,16 +213,20 @@ class Lesson:
         )
 
 
-def _until(h: Functionals, rows: Int[Tensor, " m"], y: Float[Tensor, "m d"]) -> Float[Tensor, "m d"]:
-    """Where, between the unchanged rows and y, the functional is −1: it is 1 at the one and below −1 at the other."""
+def _until(h: Functionals, rows: Int[Tensor, " m"], y: Float[Tensor, "m d"]) -> tuple[Float[Tensor, "m d"], bool]:
+    """Where h is −1 between the unchanged rows, where it is 1, and y, where it is less; and whether it is −1 there.
+
+    Normalised ReLU attention may jump: where a whole row of scores vanishes.
+    """
     x = h.probe.X[rows]
 
     def above(share: float) -> float:
         with torch.no_grad():
             return 1 + float(h((x + share * (y - x))[None], rows[None]))
 
-    share = brentq(above, 0.0, 1.0, xtol=1e-15, rtol=1e-14)
-    return x + share * (y - x)
+    share = brentq(above, 0.0, 1.0, xtol=1e-15, rtol=1e-14) if above(1.0) < 0 else 1.0
+    share = min(share, 1.0, key=lambda share: abs(above(share)))
+    return x + share * (y - x), abs(above(share)) <= 1e-9
 
 
 _Name = TypeVar("_Name", Training, Objective)

@@ -29,7 +29,7 @@ def suited(search: Ascent, probe: Probe) -> Ascent:
     if replace(search, memory=EFFORT.memory) != EFFORT:
         return search
     if not probe.many_maxima:  # nearly linear in Δ: downhill is nearly the answer
-        return replace(search, steps=4, keep=2, leading=4, polish=30)
+        return replace(search, random=0, steps=4, keep=1, leading=4, polish=30)
     if probe.cheap and probe.n <= SHORT:  # many minima of nearly the same depth, and starts cost little
         return replace(search, random=16, keep=8, leading=12, polish=100)
     return search

@@ -14,12 +14,12 @@ from typing import Any
 import pandas as pd
 
 from oneword.errors import MissingExtraError
+from oneword.files import write_whole
 from oneword.report.charts import charts, same_legend
 from oneword.report.plates import fit_of, plates, pupils
 from oneword.report.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
 from oneword.report.style import MAPS, OBJECTIVES
 from oneword.report.table import SIGNS, shown
-from oneword.text.cache import write_whole
 
 MOST_ENTRIES = 30  # of a list that is shown
 ANSWERS = {True: "holds", False: "fails", None: "open"}

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from oneword.errors import FileFormatError
+from oneword.files import write_whole
 from oneword.report.panels import Axis, Mark, Panel, Plate, shared, span, ticks
 from oneword.report.plates import plates
 from oneword.report.style import STYLE, plain
-from oneword.text.cache import write_whole
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a two-column page, and both
 HEIGHT, LINE = 2.1, 0.13  # of a panel, and of a line of its legend

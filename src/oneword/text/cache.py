@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oneword.errors import FileFormatError
+from oneword.files import write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,24 +63,6 @@ def remembered(name: str, make: Callable[[], Arrays]) -> Arrays:
         reason = str(error).splitlines()[0]
         warnings.warn(f"nothing is cached ({reason}): set ONEWORD_CACHE to a folder that can be written", stacklevel=2)
     return arrays
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """All of the file or none of it: written beside, then renamed."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.chmod(file.name, 0o644)
-                os.replace(file.name, path)
-            except BaseException:  # Ctrl-C leaves nothing behind either
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise FileFormatError(
-            f"expected a place that can be written, got {path} ({error.strerror}): choose another"
-        ) from None
 
 
 def _write(path: Path, arrays: Arrays) -> None:
