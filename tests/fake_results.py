@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from oneword.experiments.table import frame, together
+from oneword.experiments.table import table_of, to_pandas, together
 
 FAMILIES = ("corpus", "gaussian", "clustered")
 OBJECTIVES = ("loss", "features", "alignment")
@@ -28,7 +28,8 @@ def results(seed: int = 0, trials: int = 10, samples: int = 10) -> pd.DataFrame:
         *_attention_maps(draw),
         *_review(draw),
     ]
-    return together([frame([{"seed": seed, "row": 0, "key": f"{i:016x}", **row} for i, row in enumerate(rows)])])
+    numbered = [{"seed": seed, "row": 0, "key": f"{i:016x}", **row} for i, row in enumerate(rows)]
+    return to_pandas(together([table_of(numbered)]))
 
 
 def _sensitivity(map_: str, family: str, n: int, d: int, trial: int, value: float, **more: object) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from oneword.errors import NonFiniteError, RangeError
-from oneword.experiments.fit import exponent, fits, mean, quantile, ratio, share
+from oneword.experiments.fit import exponent, fits, mean, ratio, share
 from tests.fake_results import results
 
 
@@ -84,8 +84,14 @@ def test_levels():
     assert mean(values).value == pytest.approx(values.mean())
     assert mean(values).low < 3.05
     assert mean(values).high > 2.95
-    assert quantile(values, 0.9).value == pytest.approx(np.quantile(values, 0.9))
-    assert quantile(values).low < np.median(values) < quantile(values).high
+
+
+@pytest.mark.parametrize("trials", [3, 5])
+def test_the_interval_of_few_trials_covers_as_often_as_it_says(trials):
+    """Percentiles alone would cover 0.76 of the time with three trials."""
+    draws = np.random.default_rng(trials).standard_normal((200, trials))
+    covered = sum(found.low <= 0 <= found.high for found in (mean(values) for values in draws))
+    assert covered >= 180  # 190 expected, three standard deviations are 9
 
 
 def test_ratios_are_of_pairs():
@@ -106,7 +112,7 @@ def test_shares_have_the_interval_of_clopper_and_pearson():
     assert (half.low, half.high) == pytest.approx((0.272, 0.728), abs=1e-3)
 
 
-@pytest.mark.parametrize("call", [mean, quantile, share])
+@pytest.mark.parametrize("call", [mean, share])
 def test_nothing_is_an_error(call):
     with pytest.raises(RangeError, match="at least one trial"):
         call([])
@@ -124,7 +130,7 @@ def test_broken_pairs_are_errors():
 def test_every_curve_of_a_table_is_fitted():
     found = fits(results())
     assert set(found["map"]) == {"rf", "drf", "attention", "attention-relu"}
-    assert sorted(found.loc[found["map"] == "drf", "depth"]) == [2, 4, 8]
+    assert sorted(set(found.loc[found["map"] == "drf", "depth"])) == [2, 4, 8]
     rf = found[(found["map"] == "rf") & (found["words_from"] == "corpus")]
     assert sorted(rf["d"]) == [96, 192, 384]
     assert rf["slope"].between(-0.6, -0.52).all()

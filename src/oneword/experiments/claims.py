@@ -162,11 +162,6 @@ def inside(found: Estimate, low: float, high: float) -> bool | None:
     return False if found.high < low or found.low > high else None
 
 
-def mostly(found: Estimate, limit: float) -> bool | None:
-    """The share itself is claimed; that it is smaller is said only if its interval says so."""
-    return True if found.value >= limit else False if found.high < limit else None
-
-
 def all_of(answers: Iterable[bool | None]) -> bool | None:
     every = list(answers)
     return False if False in every else None if None in every else True

@@ -1,0 +1,237 @@
+"""Learning a one-word change: the search for the retrained error of attention against the plain protocol, in one run;
+and what the theory says about alignments and frontiers, on Gaussian words and on reviews.
+
+The plain protocol is that of benchmarks/protocol.py (one position, one start, 50·n steps, each a full forward and
+backward pass), on top of dense pseudo-inverses of Φ. Its steps are timed on a few of them and multiplied. A projector
+P⊥ of p × p would be 17 GB here, so the plain linear algebra is counted as what fits: one pinv of Φ to pre-train, and
+one of Φ with the new row to retrain.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.speed import timed
+from oneword import Ascent, AttentionFeatures, Ball, FeatureMap, RandomFeatures, gaussian
+from oneword.learning import Interpolator, Lesson, Training
+from oneword.learning.functionals import Functionals, functionals
+from oneword.learning.steering import Steered, descend
+from oneword.maps.base import ForwardProbe
+from oneword.perturb import unit
+from oneword.text.corpora import Corpus
+from oneword.text.encoders import Encoder
+
+BARS = {
+    "one_position_times_faster_than_protocol": "≥ 500",
+    "all_positions_times_faster_than_protocol": "≥ 500",
+    "learn_and_one_position_times_faster_than_pinv_and_protocol": "≥ 500",
+    "peak_memory_gb": "≤ 2",
+}
+n, d, N = 120, 384, 1000
+GRID = (0.1, 0.25, 0.5, 1.0)
+
+
+def texts(words: str, count: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
+    """`count` texts of n words, and labels: Gaussian words, or reviews under the embedded encoder."""
+    if words == "gaussian":
+        return torch.stack([gaussian(n, d, seed=seed * 100_000 + j).X for j in range(count)]), torch.tensor(
+            [1, -1] * count
+        )[:count]
+    encoder = Encoder.load()
+    sample = Corpus.load("imdb-embedded").tokens(encoder).sample(count, n, seed=seed)
+    assert sample.labels is not None
+    return encoder.embed(sample.ids), sample.labels
+
+
+def speed() -> dict[str, float]:
+    """The retrained error of RAF at n = 120, d = 384, N = 1,000, one thread."""
+    torch.set_num_threads(1)
+    X, labels = texts("gaussian", N + 1, n, 0)
+    phi = AttentionFeatures.draw(d, seed=0)
+    fit, trained = timed(lambda: Interpolator.fit(phi, X[:N], labels[:N]))
+
+    def learn() -> Lesson:
+        return trained.learn(X[N], int(labels[N]))
+
+    def search(positions: list[int] | None, repeat: int) -> tuple[float, float]:
+        taught = [learn() for _ in range(repeat)]  # anew each time: a lesson keeps what it has found
+        return timed(lambda: taught.pop().mislead("loss", "retrained", positions=positions).err, repeat)
+
+    search([0], 1)  # warm up
+    learn_seconds, lesson = timed(learn, 5)
+    one_seconds, one = search([0], 9)
+    all_seconds, every = search(None, 5)
+    plain = _plain_last(lesson, 0, 50 * n)
+    if one > plain or every > plain:
+        raise SystemExit(f"the search attains {one} and {every}: more than {plain}")
+    plain_step = _plain_step(phi, lesson, 0)
+    features = trained.span.features
+    pinv_seconds, _ = timed(lambda: torch.linalg.pinv(features))
+    plain_seconds = plain_step * 50 * n
+    alignment_seconds, _ = timed(lambda: lesson.lowest_alignment("retrained"))
+    return {
+        "fit_seconds": fit,
+        "pinv_seconds": pinv_seconds,
+        "fit_times_faster_than_pinv": pinv_seconds / fit,
+        "learn_seconds": learn_seconds,
+        "protocol_seconds_a_step": plain_step,
+        "protocol_err_last_of_6000_steps": plain,
+        "one_position_err": one,
+        "one_position_seconds": one_seconds,
+        "one_position_times_faster_than_protocol": plain_seconds / one_seconds,
+        "all_positions_err": every,
+        "all_positions_seconds": all_seconds,
+        "all_positions_times_faster_than_protocol": plain_seconds * n / all_seconds,
+        "all_positions_times_faster_than_protocol_at_one": plain_seconds / all_seconds,
+        "learn_and_one_position_times_faster_than_pinv_and_protocol": (pinv_seconds + plain_seconds)
+        / (learn_seconds + one_seconds),
+        "lowest_alignment_seconds": alignment_seconds,
+        "lowest_alignment_times_faster_than_protocol": plain_seconds * n / alignment_seconds,
+        "frontier_of_four_seconds": timed(lambda: lesson.frontier("retrained", GRID))[0],
+        "all_positions_times_faster_than_same_search_recomputed": _recomputed(phi, lesson),
+        "peak_memory_gb": _memory(),
+    }
+
+
+def _plain_step(phi: FeatureMap, lesson: Lesson, position: int, steps: int = 40) -> float:
+    """Median time of one plain step: the whole text forward, the whole text backward, for one position."""
+    X, theta, y = lesson.probe.X, lesson.theta_r.view(n, d), lesson.y
+    delta = torch.zeros(d, dtype=X.dtype)
+    times = []
+    for count in range(steps + 5):
+        started = time.perf_counter()
+        delta.requires_grad_(True)
+        changed = X.index_add(0, torch.tensor([position]), delta[None])
+        loss = ((phi(changed) * theta).sum() + y) ** 2
+        (gradient,) = torch.autograd.grad(loss, delta)
+        with torch.no_grad():
+            delta = delta - 0.02 * math.sqrt(d) * unit(gradient + (count == 0))
+            delta = delta * min(1.0, math.sqrt(d) / float(delta.norm()))
+        times.append(time.perf_counter() - started)
+    return statistics.median(times[5:])
+
+
+def _plain_last(lesson: Lesson, position: int, steps: int) -> float:
+    """Err at the last iterate of the plain protocol, its iterates computed on the incremental form."""
+    h = functionals(lesson.probe, lesson.theta_r[None])
+    x, i, r = lesson.probe.X[[position]], torch.tensor([position]), math.sqrt(d)
+    y = Ball().toward(x, torch.randn(1, d, dtype=x.dtype, generator=torch.Generator().manual_seed(0)))
+    for _ in range(steps):
+        y.requires_grad_(True)
+        loss = (h(y, i)[0, 0] + lesson.y) ** 2
+        (gradient,) = torch.autograd.grad(loss, y)
+        y = Ball().project(x, y.detach() - 0.02 * r * unit(gradient))
+    return float((h(y, i)[0, 0] + lesson.y) ** 2)
+
+
+def _recomputed(phi: FeatureMap, lesson: Lesson) -> float:
+    """The same steps at all positions with a full forward and backward pass each: how many times slower."""
+    v, every = (lesson.y * lesson.theta_r)[None], torch.arange(n)[:, None]
+    fast, plain = functionals(lesson.probe, v), Functionals(ForwardProbe(phi, lesson.probe.X), v)
+    plain.directions = fast.directions  # type: ignore[method-assign]  # the same starts
+    scope = lesson._scope({"search": Ascent(random=0, steps=2, keep=1, polish=0)})
+    fast_seconds, a = timed(lambda: descend(Steered(fast, (1.0,)), every, scope), 3)
+    slow_seconds, b = timed(lambda: descend(Steered(plain, (1.0,)), every, scope))
+    assert torch.allclose(a.value, b.value, rtol=1e-8)  # the same search, not a similar one
+    return slow_seconds / fast_seconds
+
+
+_MEMORY = """
+import re, torch
+from benchmarks.learning import AttentionFeatures, Interpolator, N, d, n, texts
+X, labels = texts("gaussian", N + 1, n, 0)
+lesson = Interpolator.fit(AttentionFeatures.draw(d, seed=0), X[:N], labels[:N]).learn(X[N], int(labels[N]))
+lesson.mislead("loss", "retrained")
+lesson.frontier("retrained", [0.5])
+# Not getrusage: its peak starts from that of the process that started this one.
+print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read()).group(1)) * 1024 / 1e9)
+"""
+
+
+def _memory() -> float:
+    """The peak of a process that makes the texts, fits, learns and searches."""
+    run = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=True)
+    return float(run.stdout)
+
+
+def theory(samples: int = 12) -> list[dict[str, object]]:
+    """Lowest alignments and frontiers for the maps of Fig. 4 and 5 (theory: "Learning a one-word change")."""
+    return [line for words in ("gaussian", "imdb") for line in _lines(words, samples)]
+
+
+def _lines(words: str, samples: int) -> Iterator[dict[str, object]]:
+    maps: list[tuple[str, FeatureMap, int, int]] = [
+        ("RF", RandomFeatures.draw(40, d, seed=0), 40, 600),
+        ("RAF", AttentionFeatures.draw(d, seed=0), 40, 600),
+        ("ReLU-RAF", AttentionFeatures.draw(d, score="relu", seed=0), 40, 600),
+        ("RAF", AttentionFeatures.draw(d, seed=0), 120, 1000),
+        ("ReLU-RAF", AttentionFeatures.draw(d, score="relu", seed=0), 120, 1000),
+    ]
+    for name, phi, n, N in maps:
+        X, labels = texts(words, N + samples, n, 1)
+        trained = Interpolator.fit(phi, X[:N], labels[:N])
+        lessons = trained.learn_each(X[N:], labels[N:])
+        for training in Training:
+            yield {
+                "words": words,
+                "map": name,
+                "n": n,
+                "N": N,
+                "training": training.value,
+                "condition": trained.condition,
+                "lambda_min_over_k": trained.lambda_min_over_k,
+            } | _line(lessons, training, _positions(name, n))
+            print(".", end="", file=sys.stderr, flush=True)
+
+
+def _positions(name: str, n: int) -> list[int] | None:
+    """All; under random features, whose law is the same at every position, three."""
+    return np.random.default_rng(0).choice(n, 3, replace=False).tolist() if name == "RF" else None
+
+
+def _line(lessons: list[Lesson], training: Training, positions: list[int] | None) -> dict[str, object]:
+    lowest = [lesson.lowest_alignment(training, positions=positions) for lesson in lessons]
+    loss = [lesson.mislead("loss", training, positions=positions) for lesson in lessons]
+    told = [lesson for lesson in lessons if abs(1 - lesson.y * lesson.f) >= 0.25]
+    fronts = [lesson.frontier(training, GRID, positions=positions) for lesson in told]
+    attempts = [*lowest, *loss, *(point for front in fronts for point in front)]
+    alignment = sorted(attempt.alignment for attempt in lowest)
+    return {
+        "lowest_alignment": {
+            "least": alignment[0],
+            "median": statistics.median(alignment),
+            "largest": alignment[-1],
+        },
+        "loss_err_median": statistics.median(attempt.err for attempt in loss),
+        "loss_gamma_median": statistics.median(attempt.gamma for attempt in loss),
+        "samples": len(lessons),
+        "samples_with_something_to_learn": len(told),
+        "frontier_below_bound": {
+            str(g): sum(front[k].err < (2 - g) ** 2 for front in fronts) for k, g in enumerate(GRID)
+        },
+        "frontier_err_median": {
+            str(g): statistics.median(front[k].err for front in fronts) for k, g in enumerate(GRID)
+        },
+        "largest_identity_gap": max(attempt.identity_gap for attempt in attempts),
+    }
+
+
+def main() -> None:
+    for name, number in speed().items():
+        print(f"{name.replace('_', ' '):60} {number:12,.4g}  {BARS.get(name, '')}", flush=True)
+    if "theory" in sys.argv[1:]:
+        print(json.dumps(theory(), indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
