@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import speed
+from benchmarks import learning, speed
 
 BARS = {
     "one_position_times_faster_than_protocol": "≥ 5,000",
@@ -20,18 +20,19 @@ BARS = {
 
 def main() -> None:
     console = Console()
-    for title, numbers in (
-        ("attention, n = 250, d = 768, one thread", speed.attention(1)),
-        ("attention, n = 250, d = 768, two threads", speed.attention(2)),
-        ("how the cost of one position grows", speed.cost_exponents()),
-        ("random features, n = 150, d = 768, k = D, one position in law", speed.random_features()),
+    for title, bars, numbers in (
+        ("attention, n = 250, d = 768, one thread", BARS, speed.attention(1)),
+        ("attention, n = 250, d = 768, two threads", BARS, speed.attention(2)),
+        ("how the cost of one position grows", BARS, speed.cost_exponents()),
+        ("random features, n = 150, d = 768, k = D, one position in law", BARS, speed.random_features()),
+        ("retrained error of attention, n = 120, d = 384, N = 1,000, one thread", learning.BARS, learning.speed()),
     ):
         table = Table(title=title, title_justify="left", box=None)
         for column in ("", "measured", "bar"):
             table.add_column(column, justify="left" if not column else "right")
         for name, number in numbers.items():
             table.add_row(
-                name.replace("_", " "), f"{number:,.4g}" if number < 1e4 else f"{number:,.0f}", BARS.get(name, "")
+                name.replace("_", " "), f"{number:,.4g}" if number < 1e4 else f"{number:,.0f}", bars.get(name, "")
             )
         console.print(table, "")
 

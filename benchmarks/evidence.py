@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import attack, brackets, laws, search_quality, speed
+from benchmarks import attack, brackets, laws, learning, search_quality, speed
 
 FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
 CORES = os.cpu_count() or 1
@@ -38,6 +38,7 @@ def _speed() -> dict[str, Any]:
         "attention_n250_d768": [speed.attention(1), speed.attention(2)],
         "cost": speed.cost_exponents(),
         "random_features_n150_d768": speed.random_features(),
+        "learning_n120_d384_N1000": learning.speed(),
     }
 
 

@@ -1,5 +1,4 @@
-"""Learning a one-word change: the search for the retrained error of attention against the plain protocol, in one run;
-and what the theory says about alignments and frontiers, on Gaussian words and on reviews.
+"""Learning a one-word change: the search for the retrained error of attention against the plain protocol, in one run.
 
 The plain protocol is that of benchmarks/protocol.py (one position, one start, 50·n steps, each a full forward and
 backward pass), on top of dense pseudo-inverses of Φ. Its steps are timed on a few of them and multiplied. A projector
@@ -9,27 +8,22 @@ one of Φ with the new row to retrain.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from benchmarks.speed import timed
-from oneword import Ascent, AttentionFeatures, Ball, FeatureMap, RandomFeatures, gaussian
-from oneword.learning import Interpolator, Lesson, Training
+from oneword import Ascent, AttentionFeatures, Ball, FeatureMap, gaussian
+from oneword.learning import Interpolator, Lesson
 from oneword.learning.functionals import Functionals, functionals
 from oneword.learning.steering import Steered, descend
 from oneword.maps.base import ForwardProbe
 from oneword.perturb import unit
-from oneword.text.corpora import Corpus
-from oneword.text.encoders import Encoder
 
 BARS = {
     "one_position_times_faster_than_protocol": "≥ 500",
@@ -38,25 +32,18 @@ BARS = {
     "peak_memory_gb": "≤ 2",
 }
 n, d, N = 120, 384, 1000
-GRID = (0.1, 0.25, 0.5, 1.0)
 
 
-def texts(words: str, count: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """`count` texts of n words, and labels: Gaussian words, or reviews under the embedded encoder."""
-    if words == "gaussian":
-        return torch.stack([gaussian(n, d, seed=seed * 100_000 + j).X for j in range(count)]), torch.tensor(
-            [1, -1] * count
-        )[:count]
-    encoder = Encoder.load()
-    sample = Corpus.load("imdb-embedded").tokens(encoder).sample(count, n, seed=seed)
-    assert sample.labels is not None
-    return encoder.embed(sample.ids), sample.labels
+def texts() -> tuple[Tensor, Tensor]:
+    """N + 1 texts of Gaussian words, and labels."""
+    X = torch.stack([gaussian(n, d, seed=j).X for j in range(N + 1)])
+    return X, 1 - 2 * (torch.arange(N + 1) % 2)
 
 
 def speed() -> dict[str, float]:
     """The retrained error of RAF at n = 120, d = 384, N = 1,000, one thread."""
     torch.set_num_threads(1)
-    X, labels = texts("gaussian", N + 1, n, 0)
+    X, labels = texts()
     phi = AttentionFeatures.draw(d, seed=0)
     fit, trained = timed(lambda: Interpolator.fit(phi, X[:N], labels[:N]))
 
@@ -149,7 +136,7 @@ def _recomputed(phi: FeatureMap, lesson: Lesson) -> float:
 _MEMORY = """
 import re, torch
 from benchmarks.learning import AttentionFeatures, Interpolator, N, d, n, texts
-X, labels = texts("gaussian", N + 1, n, 0)
+X, labels = texts()
 lesson = Interpolator.fit(AttentionFeatures.draw(d, seed=0), X[:N], labels[:N]).learn(X[N], int(labels[N]))
 lesson.mislead("loss", "retrained")
 lesson.frontier("retrained", [0.5])
@@ -162,76 +149,3 @@ def _memory() -> float:
     """The peak of a process that makes the texts, fits, learns and searches."""
     run = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=True)
     return float(run.stdout)
-
-
-def theory(samples: int = 12) -> list[dict[str, object]]:
-    """Lowest alignments and frontiers for the maps of Fig. 4 and 5 (theory: "Learning a one-word change")."""
-    return [line for words in ("gaussian", "imdb") for line in _lines(words, samples)]
-
-
-def _lines(words: str, samples: int) -> Iterator[dict[str, object]]:
-    maps: list[tuple[str, FeatureMap, int, int]] = [
-        ("RF", RandomFeatures.draw(40, d, seed=0), 40, 600),
-        ("RAF", AttentionFeatures.draw(d, seed=0), 40, 600),
-        ("ReLU-RAF", AttentionFeatures.draw(d, score="relu", seed=0), 40, 600),
-        ("RAF", AttentionFeatures.draw(d, seed=0), 120, 1000),
-        ("ReLU-RAF", AttentionFeatures.draw(d, score="relu", seed=0), 120, 1000),
-    ]
-    for name, phi, n, N in maps:
-        X, labels = texts(words, N + samples, n, 1)
-        trained = Interpolator.fit(phi, X[:N], labels[:N])
-        lessons = trained.learn_each(X[N:], labels[N:])
-        for training in Training:
-            yield {
-                "words": words,
-                "map": name,
-                "n": n,
-                "N": N,
-                "training": training.value,
-                "condition": trained.condition,
-                "lambda_min_over_k": trained.lambda_min_over_k,
-            } | _line(lessons, training, _positions(name, n))
-            print(".", end="", file=sys.stderr, flush=True)
-
-
-def _positions(name: str, n: int) -> list[int] | None:
-    """All; under random features, whose law is the same at every position, three."""
-    return np.random.default_rng(0).choice(n, 3, replace=False).tolist() if name == "RF" else None
-
-
-def _line(lessons: list[Lesson], training: Training, positions: list[int] | None) -> dict[str, object]:
-    lowest = [lesson.lowest_alignment(training, positions=positions) for lesson in lessons]
-    loss = [lesson.mislead("loss", training, positions=positions) for lesson in lessons]
-    told = [lesson for lesson in lessons if abs(1 - lesson.y * lesson.f) >= 0.25]
-    fronts = [lesson.frontier(training, GRID, positions=positions) for lesson in told]
-    attempts = [*lowest, *loss, *(point for front in fronts for point in front)]
-    alignment = sorted(attempt.alignment for attempt in lowest)
-    return {
-        "lowest_alignment": {
-            "least": alignment[0],
-            "median": statistics.median(alignment),
-            "largest": alignment[-1],
-        },
-        "loss_err_median": statistics.median(attempt.err for attempt in loss),
-        "loss_gamma_median": statistics.median(attempt.gamma for attempt in loss),
-        "samples": len(lessons),
-        "samples_with_something_to_learn": len(told),
-        "frontier_below_bound": {
-            str(g): sum(front[k].err < (2 - g) ** 2 for front in fronts) for k, g in enumerate(GRID)
-        },
-        "frontier_err_median": {
-            str(g): statistics.median(front[k].err for front in fronts) for k, g in enumerate(GRID)
-        },
-        "largest_identity_gap": max(attempt.identity_gap for attempt in attempts),
-    }
-
-
-def main() -> None:
-    for name, number in speed().items():
-        print(f"{name.replace('_', ' '):60} {number:12,.4g}  {BARS.get(name, '')}", flush=True)
-    if "theory" in sys.argv[1:]:
-        print(json.dumps(theory(), indent=1, ensure_ascii=False))
-
-
-if __name__ == "__main__":
-    main()

@@ -31,8 +31,8 @@ TEXT = """# The paper's claims and what was measured
 S. Bombari and M. Mondelli, *Towards Understanding the Word Sensitivity of Attention Layers: A Study via Random
 Features*, ICML 2024 ([arXiv 2402.02969](https://arxiv.org/abs/2402.02969)).
 
-**{held} of {all} claims hold.** Values of S are searched, so lower bounds; values in brackets with ≤ are certified upper
-bounds. Intervals are 95 % bootstrap intervals over trials, or Clopper–Pearson for shares.
+**{held} of {all} claims hold.** Values of S are searched, so lower bounds; values in brackets with ≤ are certified
+upper bounds. Intervals are 95 % bootstrap intervals over trials, or Clopper–Pearson for shares.
 
 ## Where this differs from the paper's experiments
 
@@ -60,8 +60,8 @@ What holds here is a statement about random maps on real words, not about a trai
 
 ## How it was made
 
-`oneword reproduce --scale paper` on {machine}; {cells} cells, {minutes} minutes of one core in all, {workers} at a time.
-{versions}. `python -m benchmarks.reproduction DIR` writes this file from the folder of a run.
+`oneword reproduce --scale paper` on {machine}; {cells} cells, {minutes} minutes of one core in all,
+{workers} at a time. {versions}. `python -m benchmarks.reproduction DIR` writes this file from the folder of a run.
 """
 NAMES = {
     "rf": "RF, one position",
