@@ -41,7 +41,9 @@ upper bounds. Intervals are 95 % bootstrap intervals over trials, or Clopper–P
 - The sup is over all positions and the ball around the word itself, from many starts, the best iterate kept; the
   authors' script changes position 0 only, around a noised word, from one start, and reports the last iterate.
 - RF: one position drawn for each trial, exact in law; all positions in one trial. Deep RF: d = 96, k = D, nested
-  depths on the same weights, 3 trials: wider ones would not fit two processes on 24 GB and an hour.
+  depths on the same weights, 3 trials: wider ones would not fit two processes on 24 GB and an hour. Learning: 1,000
+  texts to pre-train on, 15 new ones, one draw of the weights a map.
+- Fig. 1: the attention maps of the two sentences, from the same encoder; the chat model's answers are left out.
 - No padding: texts have at least n tokens and are cut there; texts that then coincide are left out and counted.
 
 ## Claims

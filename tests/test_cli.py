@@ -1,9 +1,12 @@
 """The command line, as a user runs it: what it prints, what it writes, how it fails."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
 
 import pandas as pd
@@ -51,6 +54,14 @@ def test_help_teaches(oneword):
     shown = oneword("measure", "--help").stdout
     for word in ("--gaussian", "--map", "--words", "--json", "--target", "Examples"):
         assert word in shown
+
+
+def test_help_shows_brackets_as_they_are_to_be_typed(oneword):
+    shown = oneword("sweep", "--help").stdout
+    lines = [line.strip() for line in shown.splitlines()]
+    begin = lines.index("[[sweep]]")
+    assert tomllib.loads("\n".join(lines[begin - 1 : begin + 5]))["sweep"][0]["n"] == [20, 40, 80]
+    assert "[OPTIONS] [FIGURE]...\n" in re.sub(" +\n", "\n", oneword("reproduce", "--help").stdout)
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():
@@ -183,6 +194,24 @@ def test_a_sweep_of_ones_own_opens_in_pandas_and_shows_exponents(oneword, tmp_pa
     wrong = oneword("sweep", str(spec))
     assert wrong.returncode == 2
     assert "did you mean 'trials'" in wrong.stderr
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_title_with_brackets_is_shown_as_it_is(oneword, tmp_path, monkeypatch):
+    spec = tmp_path / "mine.toml"
+    spec.write_text(SPEC.replace("Two maps", "S of [/n] [red]"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run = oneword("sweep", str(spec), "--out", str(tmp_path / "out"), "--workers", "0")
+    assert run.returncode == 0, run.stderr
+    assert "S of [/n] [red]: 8 cells" in run.stderr
+
+
+def test_json_goes_through_a_pipe_and_into_a_file(oneword, tmp_path):
+    arguments = ["measure", "--gaussian", "3,4", "--map", "attention", "--quick", "--quiet", "--json"]
+    assert oneword(*arguments, str(tmp_path / "a.json")).returncode == 0
+    assert json.loads((tmp_path / "a.json").read_text())[0]["value"] > 0
+    assert oneword(*arguments, os.devnull).returncode == 0
+    assert not os.path.isfile(os.devnull)
 
 
 @needs_minilm
@@ -198,3 +227,16 @@ def test_a_claim_that_fails_is_exit_code_1(oneword, tmp_path, monkeypatch):
     done = paper.Reproduction(pd.DataFrame(), [claim], [])
     monkeypatch.setattr(paper, "reproduce", lambda *a, **k: done)
     assert oneword("reproduce", "--out", str(tmp_path)).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["fig4"], "fig4-5"), (["--scale", "quik"], "did you mean 'quick'"), (["fig1"], "pip install 'oneword[page]'")],
+)
+def test_what_reproduce_refuses_it_refuses_before_it_makes_a_folder(oneword, tmp_path, monkeypatch, arguments, says):
+    if arguments == ["fig1"]:
+        monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    run = oneword("reproduce", *arguments, "--out", str(tmp_path / "out"))
+    assert run.returncode == 2
+    assert says in run.stderr
+    assert not (tmp_path / "out").exists()

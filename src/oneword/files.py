@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from oneword.errors import FileFormatError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """All of the file or none of it: written beside, then renamed."""
+    """All of the file or none of it: written beside, then renamed. The umask decides who may read it."""
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)  # a pipe or a device such as /dev/null, which must not be replaced by a file
+            return
+        target = path.resolve()  # behind a link, the file that it points to
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        with beside.open("xb") as file:
             try:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())  # the name must not outlive the content, whatever happens to the machine
-                os.chmod(file.name, 0o644)
-                os.replace(file.name, path)
+                os.replace(beside, target)
             except BaseException:  # Ctrl-C leaves nothing behind either
-                os.unlink(file.name)
+                beside.unlink()
                 raise
     except OSError as error:
         raise FileFormatError(

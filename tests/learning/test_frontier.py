@@ -1,6 +1,7 @@
 """The frontier: within its limits, never rising, and as low as where the answer is known."""
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -9,13 +10,14 @@ from torch import Tensor
 
 from oneword.errors import RangeError
 from oneword.learning import Attempt, Interpolator, Training
+from oneword.learning.steering import EFFORT
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import ModuleFeatures
 from oneword.text.synthetic import gaussian
 from tests.learning.cases import CASES, Case, changed, flat, lesson, moves, named
 
 GRID = [0.05, 0.5, 1.5]
-SOME = named("RF", "RF tanh, θ₀", "DRF", "RAF", "RAF x20", "ReLU-RAF", "RAF of two words", "RAF of one word", "module")
+SOME = named("RF", "DRF", "RAF, θ₀", "RAF x20", "ReLU-RAF", "RAF of two words", "RAF of one word")
 some_cases = pytest.mark.parametrize("case", SOME, ids=str)
 every_training = pytest.mark.parametrize("training", list(Training))
 
@@ -111,6 +113,14 @@ def test_several_words_lower_it(case: Case) -> None:
     for a, b in zip(one, two, strict=True):
         assert b.err <= a.err + 1e-12
     assert all(point.gamma <= g for g, point in zip(GRID, two, strict=True))
+
+
+@pytest.mark.parametrize("case", named("RF", "RAF of two words"), ids=str)
+def test_one_candidate_at_a_time_gives_much_the_same_frontier(case: Case) -> None:
+    small = lesson(case).frontier("retrained", GRID, search=replace(EFFORT, memory=1))
+    for a, b in zip(small, frontier(case, Training.RETRAINED), strict=True):
+        assert a.gamma <= a.limit
+        assert a.err == pytest.approx(b.err, rel=1e-2, abs=1e-12)  # one candidate alone climbs by other steps
 
 
 def test_a_grid_is_of_positive_limits() -> None:

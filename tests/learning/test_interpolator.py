@@ -62,11 +62,13 @@ def test_small_batches_give_the_same_model(case: Case) -> None:
     assert torch.allclose(small.theta, trained(case).theta, rtol=0, atol=1e-11)
 
 
-def test_texts_may_be_contexts() -> None:
+def test_texts_may_be_contexts_or_arrays() -> None:
     case = CASES[3]
-    model = Interpolator.fit(case.phi, [Context(X) for X in case.texts], case.labels.tolist())
-    assert torch.equal(model.theta, trained(case).theta)
-    assert torch.equal(model.learn(Context(case.new[0]), case.new[1]).theta_r, lesson(case).theta_r)
+    X, y = case.new
+    for texts, new in (([Context(X) for X in case.texts], Context(X)), (case.texts.numpy(), X.numpy())):
+        model = Interpolator.fit(case.phi, texts, case.labels.tolist())
+        assert torch.equal(model.theta, trained(case).theta)
+        assert torch.equal(model.learn(new, y).theta_r, lesson(case).theta_r)
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)

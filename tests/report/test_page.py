@@ -13,7 +13,7 @@ import pytest
 from oneword.errors import FileFormatError, MissingExtraError
 from oneword.experiments.fit import fits
 from oneword.experiments.verdict import verdict
-from oneword.report.page import headlines, objective_lines, render
+from oneword.report.page import check_installed, headlines, objective_lines, render, reviews
 from oneword.report.plates import plates
 from oneword.report.series import complete
 from tests.fake_results import REVIEW, RUN, SCRIPT, results
@@ -40,7 +40,7 @@ def claims(table):
 
 @pytest.fixture(scope="module")
 def run():
-    return RUN | {"command": f"oneword reproduce --corpus '{EVIL}'", "machine": {"cpu": EVIL}, "spec": {"corpus": EVIL}}
+    return RUN | {"command": f"oneword reproduce --corpus '{EVIL}'", "machine": {"cpu": EVIL}}
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +153,8 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(table, tmp_path, 
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'oneword\[page\]'"):
         render(table, [], {}, tmp_path / "report.html")
+    with pytest.raises(MissingExtraError, match=package.partition(".")[0]):
+        check_installed()
 
 
 def test_headlines_say_which_kind_of_number_they_are(table):
@@ -161,8 +163,29 @@ def test_headlines_say_which_kind_of_number_they_are(table):
     for card in cards:
         assert re.search("searched|exact|attained", card["note"])
     assert cards[0]["value"].startswith("≥ 3.")
-    assert "certified: at most" in cards[1]["note"]
+    assert "; certified (median): at most" in cards[1]["note"]
     assert headlines(complete(pd.DataFrame()), None) == []
+
+
+def test_a_certificate_of_one_position_is_not_called_one_of_s(table):
+    one = complete(table).assign(positions="one")
+    note = headlines(one, None)[1]["note"]
+    assert "one position a trial; certified (one position, median): at most" in note
+
+
+def test_an_error_that_is_rounding_is_shown_as_0(table):
+    reached = complete(table)
+    reached.loc[reached["objective"] == "frontier", "err"] = 1.8e-29
+    assert headlines(reached, None)[-1]["value"] == "0"
+    assert headlines(complete(table), None)[-1]["value"].startswith("≤ ")
+
+
+def test_a_review_is_one_text_however_many_were_measured(table):
+    first = reviews(complete(table))
+    again = table[table["kind"] == "review"]
+    others = [again.assign(**more, value=again["value"] * 2) for more in ({"trial": 1}, {"trial": 2}, {"n": 90})]
+    assert reviews(complete(pd.concat([*others, table], ignore_index=True))) == first
+    assert [word["word"] for word in first[0]["words"]] == list(REVIEW)
 
 
 def test_objectives_are_means_over_lessons(table):

@@ -151,7 +151,7 @@ def test_texts_are_parsed_only_where_tokens_are_not_cached(tiny: Encoder, tmp_pa
     for name in ("ids", "offsets", "labels"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
     monkeypatch.undo()
-    assert again.text_of(1) == TEXTS[1]
+    assert again.corpus.texts[1] == TEXTS[1]
 
 
 def test_the_fingerprint_is_of_the_content_and_a_file_that_changed_is_noticed(tmp_path: Path) -> None:

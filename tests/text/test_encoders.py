@@ -111,6 +111,15 @@ def test_old_and_new_names_of_weights_give_the_same_encoder(
     assert torch.equal(other.first_attention("good film")[1], tiny.first_attention("good film")[1])
 
 
+def test_of_several_names_for_the_same_weights_the_newest_without_prefix_counts(
+    make_tiny: Callable[..., Path], tiny: Encoder
+) -> None:
+    others = [tiny_weights(prefix, old=old) for prefix, old in (("", True), ("bert.", False), ("bert.", True))]
+    weights = {name: part + 1 for other in others for name, part in other.items()} | tiny_weights()
+    other = Encoder.load(str(make_tiny(weights=weights)))
+    assert all(torch.equal(getattr(other, name), getattr(tiny, name)) for name in ("word", "gain", "shift"))
+
+
 # Rows ---------------------------------------------------------------------------------------------------------------
 
 

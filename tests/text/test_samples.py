@@ -240,4 +240,4 @@ def test_the_embedded_reviews_have_the_duplicates_they_are_known_for(minilm: Enc
     assert not ((sample.ids == minilm.pad) | (sample.ids == minilm.ends[1])).any()
     j = int(sample.indices[3])
     assert sample.context(3, minilm).n == 40
-    assert minilm.encode(tokens.text_of(j)[:100]).tokens[:10] == sample.context(3, minilm).tokens[:10]
+    assert minilm.encode(tokens.corpus.texts[j][:100]).tokens[:10] == sample.context(3, minilm).tokens[:10]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.errors import RangeError
+from oneword.errors import FileFormatError, RangeError
+from oneword.files import write_whole
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -27,7 +28,7 @@ JsonFile = Annotated[
 
 
 @contextmanager
-def watched(title: str, silent: bool) -> Iterator[Progress | None]:
+def watched(silent: bool) -> Iterator[Progress | None]:
     """A bar with the time left on standard error, gone when the work is done; None where nobody watches."""
     if silent or not sys.stderr.isatty():
         yield None
@@ -36,7 +37,7 @@ def watched(title: str, silent: bool) -> Iterator[Progress | None]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # titles are people's own, brackets included
         BarColumn(),
         TextColumn("{task.percentage:3.0f} %"),
         TimeRemainingColumn(),
@@ -48,7 +49,7 @@ def watched(title: str, silent: bool) -> Iterator[Progress | None]:
 @contextmanager
 def stages(name: str, silent: bool) -> Iterator[Report]:
     """The progress of one measurement, stage after stage."""
-    with watched(name, silent) as bar:
+    with watched(silent) as bar:
         if bar is None:
             yield lambda stage, done: None
             return
@@ -80,8 +81,6 @@ def dump(data: Any, target: str) -> None:
         typer.echo(text)
         return
     try:
-        Path(target).write_text(text + "\n")
-    except OSError as error:
-        raise RangeError(
-            f"expected --json to name a file that can be written, got {target} ({error.strerror})"
-        ) from None
+        write_whole(Path(target), text.encode() + b"\n")
+    except FileFormatError as error:
+        raise FileFormatError(f"--json: {error}") from None

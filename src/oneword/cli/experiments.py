@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, watched, writable_folder
+from oneword.cli.common import Debug, Quiet, Seed, dump, watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,10 +40,13 @@ CorpusName = Annotated[
 
 def reproduce(
     figure: Annotated[
-        list[str] | None, typer.Argument(metavar="[FIGURE]…", help="Only these, for example fig2 fig3; all by default.")
+        list[str] | None, typer.Argument(metavar="FIGURE", help="Only these, for example fig2 fig3; all by default.")
     ] = None,
     scale: Annotated[
-        str, typer.Option(help="quick decides every claim in minutes; paper has the paper's sizes and takes an hour.")
+        str,
+        typer.Option(
+            help="quick: all claims in minutes; paper: the paper's lengths at the encoder's widths, about an hour."
+        ),
     ] = "quick",
     out: Out = Path("results"),
     encoder: EncoderName = None,
@@ -52,7 +55,12 @@ def reproduce(
     seed: Seed = 0,
     workers: Workers = None,
     cluster: Cluster = None,
-    json_file: JsonFile = None,
+    json_file: Annotated[
+        str | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write the claims and their verdicts to a file; - is standard output."
+        ),
+    ] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -74,7 +82,7 @@ def reproduce(
     silent = quiet or json_file == "-"
     with _bar("reproduce", silent) as (progress, start):
         done = paper.reproduce(
-            writable_folder(out),
+            out,
             scale,
             figure or (),
             seed=seed,
@@ -99,7 +107,7 @@ def reproduce(
 
 
 def sweep(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Tables of grids; see the example below.")],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Tables of grids, as in the example above.")],
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the run; by default named like the file.")
     ] = None,
@@ -108,12 +116,12 @@ def sweep(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """A grid of your own: maps × lengths × dimensions × trials, with the exponents of S against n at the end.
+    r"""A grid of your own: maps × lengths × dimensions × trials, with the exponents of S against n at the end.
 
     A file such as
 
         title = "Attention against random features"
-        [[sweep]]
+        [\[sweep]]
         maps = ["attention", "rf"]
         n = [20, 40, 80]
         d = 96
@@ -126,7 +134,7 @@ def sweep(
     from oneword.experiments.spec import load_spec
 
     wanted = load_spec(spec)
-    folder = writable_folder(out or Path(spec.stem))
+    folder = out or Path(spec.stem)
     with _bar(wanted.title, quiet) as (progress, start):
         about = {"command": _command(), "title": wanted.title, "description": wanted.description}
         table = run(
@@ -144,7 +152,7 @@ def _show_exponents(found: pd.DataFrame) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    about = [name for name in ("map", "words_from", "d", "depth", "positions") if name in found]
+    about = ["map", "words_from", "d", "depth"]
     grid = Table(*about, "S ∝ n^", "95 % interval", box=None, pad_edge=False, header_style="bold")
     for line in found.to_dict(orient="records"):
         shown = [
@@ -161,15 +169,17 @@ def _command() -> str:
 @contextmanager
 def _bar(title: str, silent: bool) -> Iterator[tuple[Progress, Any]]:
     """Progress by the expected cost of cells, so that the time left means something."""
-    with watched(title, silent) as bar:
+    with watched(silent) as bar:
         if bar is None:
             yield (lambda done, total, cells, of: None), None
             return
+        from rich.text import Text
+
         task = bar.add_task(title, total=None)
 
         def start(plan: Plan) -> None:
             kept = f", {plan.kept} of them done before" if plan.kept else ""
-            bar.console.print(f"{title}: {plan.cells} cells{kept}, {max(1, plan.workers)} at a time")
+            bar.console.print(Text(f"{title}: {plan.cells} cells{kept}, {max(1, plan.workers)} at a time"))
 
         def progress(done: float, total: float, cells: int, of: int) -> None:
             bar.update(task, completed=done, total=total, description=f"{title}: {cells} of {of} cells")

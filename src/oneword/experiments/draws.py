@@ -1,7 +1,8 @@
 """What a trial consists of: its text, its labelled texts and the weights of its maps, all from (seed, trial, n, d).
 
 Maps of the same trial see the same text, and depths of the same trial the same weights; trials, lengths and
-dimensions are independent of each other.
+dimensions are independent of each other. But for texts of a corpus, which (seed, n, trial) choose: every d sees the
+same review, cut to its first d coordinates.
 """
 
 from __future__ import annotations

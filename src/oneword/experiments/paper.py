@@ -1,7 +1,7 @@
 """The paper's experiments: which cells each figure consists of, and everything a reproduction leaves behind.
 
 The cells of a figure are a TOML file of this package, one folder a scale: `quick` decides every claim within minutes,
-`paper` has the lengths, training sets and trials of the paper at the widths of the encoder.
+`paper` has the lengths of the paper at the widths of the encoder, and takes about an hour.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oneword.experiments.fit import fits
 from oneword.experiments.run import Plan, Progress, run
 from oneword.experiments.spec import load_spec
 from oneword.experiments.verdict import verdict
-from oneword.report.page import render
+from oneword.report.page import check_installed, render
 from oneword.report.paper_figures import draw_all
 
 WIDTH = 384  # of the default encoder, for which the specs are written
@@ -87,8 +87,12 @@ def reproduce(
     progress: Progress | None = None,
     on_start: Callable[[Plan], None] | None = None,
 ) -> Reproduction:
-    """Do the cells, judge the claims, draw the figures and write the page; all of it in `out`."""
+    """Do the cells, judge the claims, draw the figures and write the page; all of it in `out`.
+
+    What can be refused is refused before `out` is made.
+    """
     out = Path(out)
+    check_installed()
     todo = cells(scale, wanted, seed=seed, encoder=encoder, corpus=corpus, trials=trials)
     about = {"command": command, "scale": scale, "figures": list(wanted) or figures(scale), "seed": seed}
     table = run(todo, out, workers=workers, cluster=cluster, progress=progress, on_start=on_start, about=about)

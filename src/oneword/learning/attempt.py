@@ -74,16 +74,6 @@ class Attempt:
         """1 − yf: what there was to learn."""
         return 1 - self.label * self.f
 
-    @property
-    def bound(self) -> float:
-        """max(0, 2 − γ)², which random features cannot go below but for o(1) (T4, T5)."""
-        return max(0.0, 2 - self.gamma) ** 2
-
-    @property
-    def floor(self) -> float:
-        """max(0, 2 − γ − |F−1||1−yf|)², which no map can go below."""
-        return max(0.0, 2 - self.gamma - abs(self.alignment - 1) * abs(self.residual)) ** 2
-
     def summary(self) -> dict[str, int | float | str | None]:
         """One line of a table."""
         return {

@@ -59,7 +59,13 @@ class Tradeoff:
 
     def frontier(self, aligned: Lowest, answering: Lowest, grid: Sequence[float]) -> list[Point]:
         """For each g the best point found with |drift| ≤ g, from the lowest ±F and the lowest answer of each set."""
-        paths = self._paths(aligned, answering, grid)
+        half = self._effort.leading // 2
+        lead = torch.cat([found.value.argsort(stable=True)[:half] for found in (aligned, answering)]).unique()
+        rows = aligned.rows[lead]
+        held = replace(self, of=self.of.near(tuple(rows.unique().tolist())))
+        return held._along(held._paths(rows, aligned.y[lead], answering.y[lead], grid), grid)
+
+    def _along(self, paths: list[Path], grid: Sequence[float]) -> list[Point]:
         pool = [self._unchanged(paths[0][0].rows)]
         for g in sorted(grid):
             self._refine(paths, g)
@@ -75,15 +81,17 @@ class Tradeoff:
         follow = FOLLOW if self.of.probe.many_maxima else FOLLOW_LINEAR
         return replace(follow, memory=self.scope.search.memory)
 
-    def _paths(self, aligned: Lowest, answering: Lowest, grid: Sequence[float]) -> list[Path]:
-        """Points of many s for each of the leading sets of rows, until every drift of the grid is passed."""
-        half = self._effort.leading // 2
-        lead = torch.cat([found.value.argsort(stable=True)[:half] for found in (aligned, answering)]).unique()
+    def _paths(
+        self,
+        rows: Int[Tensor, "p m"],
+        aligned: Float[Tensor, "p m d"],
+        answering: Float[Tensor, "p m d"],
+        grid: Sequence[float],
+    ) -> list[Path]:
+        """Points of many s for each set of rows, until every drift of the grid is passed."""
         unit = float(self.of.V[0].norm() / self.of.V[1].norm())
         most = min(1 / max(self.residual, 1e-9), STEPS[-1] * unit)  # the answer is F + drift/(1 − yf)
-        first, last = (
-            self._points(found.rows[lead], found.y[lead], s) for found, s in ((aligned, 0.0), (answering, most))
-        )
+        first, last = self._points(rows, aligned, 0.0), self._points(rows, answering, most)
         columns, now = [first, last], first
         for step in STEPS:
             if step * unit < most and max(point.drift for point in now) > -max(grid):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,9 +20,9 @@ from oneword.learning.span import Span
 from oneword.maps.base import FeatureMap, Probe
 from oneword.maps.random import LayeredFeatures, LayeredProbe, LoneWordFeatures
 from oneword.memory import check_memory
-from oneword.text.context import Context, check_finite
+from oneword.text.context import Context, as_context, check_finite
 
-Texts = Float[Tensor, "N n d"] | Sequence[Context]
+Texts = Float[Tensor, "N n d"] | np.ndarray | Sequence[Context] | Sequence[Tensor]
 
 # Below this share of ‖φ‖² outside the span of the training features, a sample counts as lying in it: what is left is
 # mostly rounding, and retraining divides by it.
@@ -57,9 +58,9 @@ class Interpolator:
     ) -> Interpolator:
         """Pre-train on N texts of one length with labels ±1; features are made in batches of `memory` bytes."""
         X = _stacked(texts)
-        Y = _signs(labels, len(X))
+        Y = _signs(labels, X)
         span = Span.of(_features(phi, X, memory))
-        start = X.new_zeros(span.p) if theta0 is None else _start(theta0, span.p)
+        start = X.new_zeros(span.p) if theta0 is None else _start(theta0, span.p).to(X)
         return cls(phi, (X.shape[1], X.shape[2]), span, span.nearest(start, Y))
 
     @property
@@ -80,14 +81,14 @@ class Interpolator:
         """λ_min(K) over the number of features: T5 asks that it stay away from 0."""
         return self.span.lambda_min / self.span.p
 
-    def learn(self, X: Float[Tensor, "n d"] | Context, y: int) -> Lesson:
+    def learn(self, X: Float[Tensor, "n d"] | np.ndarray | Context, y: int) -> Lesson:
         """A new sample (X, y), to be fine-tuned or retrained on."""
-        return self.learn_each(X[None] if isinstance(X, Tensor) else [X], [y])[0]
+        return self.learn_each([as_context(X)], [y])[0]
 
     def learn_each(self, texts: Texts, labels: Sequence[int] | Tensor) -> list[Lesson]:
         """Several new samples, each to be learnt alone; what they share is done once."""
         X = _stacked(texts)
-        Y = _signs(labels, len(X))
+        Y = _signs(labels, X)
         if tuple(X.shape[1:]) != self.shape:
             raise ShapeError(f"expected texts of the training texts' shape {self.shape}, got {tuple(X.shape[1:])}")
         probes, clean = _prepared(self.phi, X)
@@ -106,10 +107,11 @@ class Interpolator:
 
 def _stacked(texts: Texts) -> Float[Tensor, "N n d"]:
     if not isinstance(texts, Tensor):
-        shapes = sorted({tuple(text.X.shape) for text in texts})
+        each = [as_context(text).X for text in texts]
+        shapes = sorted({tuple(X.shape) for X in each})
         if len(shapes) != 1:
             raise ShapeError(f"expected texts, all of one shape (n, d), got {shapes}: cut them to one length")
-        texts = torch.stack([text.X for text in texts])
+        texts = torch.stack(each)
     if texts.ndim != 3 or 0 in texts.shape:
         raise ShapeError(f"expected texts of shape (N, n, d), got {tuple(texts.shape)}")
     if texts.dtype != torch.float64:
@@ -118,10 +120,10 @@ def _stacked(texts: Texts) -> Float[Tensor, "N n d"]:
     return texts
 
 
-def _signs(labels: Sequence[int] | Tensor, N: int) -> Float[Tensor, " N"]:
-    Y = torch.as_tensor(labels, dtype=torch.float64)
-    if Y.shape != (N,):
-        raise ShapeError(f"expected one label for each of the {N} texts, got shape {tuple(Y.shape)}")
+def _signs(labels: Sequence[int] | Tensor, X: Float[Tensor, "N n d"]) -> Float[Tensor, " N"]:
+    Y = torch.as_tensor(labels, dtype=X.dtype, device=X.device)
+    if Y.shape != (len(X),):
+        raise ShapeError(f"expected one label for each of the {len(X)} texts, got shape {tuple(Y.shape)}")
     wrong = (Y.abs() != 1).nonzero()[:, 0].tolist()
     if wrong:
         raise RangeError(f"expected labels +1 and −1, got {float(Y[wrong[0]]):g} for text {wrong[0]}")
@@ -132,7 +134,7 @@ def _start(theta0: Tensor, p: int) -> Float[Tensor, " p"]:
     if theta0.shape != (p,):
         raise ShapeError(f"expected θ₀ of shape ({p},), one number a feature, got {tuple(theta0.shape)}")
     check_finite(theta0, "θ₀")
-    return theta0.detach().double()
+    return theta0.detach()
 
 
 @torch.no_grad()

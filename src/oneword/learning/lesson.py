@@ -12,7 +12,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypedDict, TypeVar, Unpack
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 import torch
 from jaxtyping import Float, Int
@@ -23,11 +23,13 @@ from oneword.errors import RangeError, UnknownNameError
 from oneword.learning.attempt import Attempt, Objective, Training
 from oneword.learning.frontier import Tradeoff
 from oneword.learning.functionals import Functionals, functionals
-from oneword.learning.steering import EFFORT, Lowest, Scope, lowest, suited
+from oneword.learning.steering import EFFORT, GLANCE, Lowest, Scope, by_default, lowest, suited
 from oneword.maps.base import Probe
 from oneword.perturb import Ball
 from oneword.search.ascent import Ascent
 from oneword.search.status import Status
+
+Name = Literal["answer", "alignment", "alignment away"]
 
 
 class Options(TypedDict, total=False):
@@ -58,7 +60,7 @@ class Lesson:
     theta: Float[Tensor, " p"]  # θ*
     features: Float[Tensor, " p"]  # φ(X)
     outside: Float[Tensor, " p"]  # P⊥φ(X)
-    _kept: dict[tuple[tuple[str | int, ...], Scope], Lowest] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[tuple[Name, Training], Scope], Lowest] = field(default_factory=dict, repr=False)
     _held: dict[tuple[int, ...], Probe] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -98,21 +100,28 @@ class Lesson:
         """
         objective, training = _named(Objective, objective), _named(Training, training)
         scope = self._scope(options)
-        if objective is Objective.LOSS:
-            v, found = self.y * self._model(training), self._lowest_answer(training, scope)
-        else:
-            by = Training.FINE_TUNED if objective is Objective.FEATURES else Training.RETRAINED
-            v, found = self._alignment(by), self._lowest_alignment(by, 1, scope)
-        rows, y = found.best
-        reached = False
-        if float(found.value.min()) < -1:
-            y, reached = _until(functionals(self._near(scope), v[None]), rows, y)
-        return self._attempt(objective.value, training, rows, y, found.status, reached=reached)
+        by = Training.FINE_TUNED if objective is Objective.FEATURES else Training.RETRAINED
+        about: tuple[Name, Training] = ("answer", training) if objective is Objective.LOSS else ("alignment", by)
+        efforts = [scope]
+        if objective is Objective.LOSS and by_default(options.get("search", EFFORT)):
+            efforts.insert(0, replace(scope, search=replace(GLANCE, memory=scope.search.memory)))
+        attempts = []
+        for effort in efforts:  # a glance is enough only where −1 is reached: it may be jumped over
+            found = self._lowest(about, effort)
+            (rows, y), reached = found.best, False
+            if float(found.value.min()) < -1:
+                h = functionals(self._near(scope), self._vector(*about)[None]).near(tuple(rows.tolist()))
+                y, reached = _until(h, rows, y)
+            status = Status.CONVERGED if reached else found.status  # there is nothing below 0
+            attempts.append(self._attempt(objective.value, training, rows, y, status, reached=reached))
+            if reached:
+                break
+        return min(reversed(attempts), key=lambda attempt: attempt.err)
 
     def lowest_alignment(self, training: Training | str, **options: Unpack[Options]) -> Attempt:
         """The lowest F found over the ball and the positions: an upper bound on the true minimum."""
         training = _named(Training, training)
-        found = self._lowest_alignment(training, 1, self._scope(options))
+        found = self._lowest(("alignment", training), self._scope(options))
         return self._attempt("lowest-alignment", training, *found.best, found.status)
 
     def frontier(self, training: Training | str, grid: Sequence[float], **options: Unpack[Options]) -> list[Attempt]:
@@ -123,13 +132,15 @@ class Lesson:
             raise RangeError(f"expected a grid of g > 0, got {limits}")
         scope = self._scope(options)
         residual = 1 - self.y * self.f
-        sign = 1 if residual >= 0 else -1  # what was learnt is unlearnt where F falls, or rises if y·f > 1
-        found = self._lowest_alignment(training, sign, scope)
+        # What was learnt is unlearnt where F falls; or where it rises, if the old model was too sure (y·f > 1).
+        toward: Name = "alignment" if residual >= 0 else "alignment away"
+        found = self._lowest((toward, training), scope)
         if scope.words > 1:  # the same words for both ends of the trade-off
             scope = replace(scope, rows=tuple(found.rows[0].tolist()))
-        answering = self._lowest_answer(training, scope)
-        V = torch.stack([sign * self._alignment(training), self.y * self.theta])
-        pair = Tradeoff(functionals(self._near(scope), V), (sign, self.y * self.f), abs(residual), scope)
+        answering = self._lowest(("answer", training), scope)
+        V = torch.stack([self._vector(toward, training), self.y * self.theta])
+        clean = float(self.features @ V[0]), float(self.features @ V[1])
+        pair = Tradeoff(functionals(self._near(scope), V), clean, abs(residual), scope)
         points = dict(zip(limits, pair.frontier(found, answering, limits), strict=True))
         attempts: dict[float, Attempt] = {}
         for g in sorted(points):
@@ -153,18 +164,16 @@ class Lesson:
         search = suited(options.get("search", EFFORT), self.probe)
         return Scope(rows, words, options.get("within", Ball()), search, seed)
 
-    def _lowest_alignment(self, training: Training, sign: int, scope: Scope) -> Lowest:
-        """The lowest F, or −F."""
-        return self._lowest(("alignment", training, sign), sign * self._alignment(training), scope)
+    def _vector(self, name: Name, training: Training) -> Float[Tensor, " p"]:
+        """What is searched for, as a functional of the features: y·f(X^i(Δ); θ₁), F or −F. The first two are 1 at X."""
+        if name == "answer":
+            return self.y * self._model(training)
+        return self._alignment(training) if name == "alignment" else -self._alignment(training)
 
-    def _lowest_answer(self, training: Training, scope: Scope) -> Lowest:
-        """The lowest y·f(X^i(Δ); θ₁)."""
-        return self._lowest(("answer", training), self.y * self._model(training), scope)
-
-    def _lowest(self, about: tuple[str | int, ...], v: Float[Tensor, " p"], scope: Scope) -> Lowest:
+    def _lowest(self, about: tuple[Name, Training], scope: Scope) -> Lowest:
         """Kept, because several questions need the same search."""
         if (about, scope) not in self._kept:
-            self._kept[about, scope] = lowest(functionals(self._near(scope), v[None]), scope)
+            self._kept[about, scope] = lowest(functionals(self._near(scope), self._vector(*about)[None]), scope)
         return self._kept[about, scope]
 
     def _near(self, scope: Scope) -> Probe:

@@ -22,11 +22,18 @@ from oneword.search.status import Status
 
 # Much less than a sup of the squared change needs: the functional itself knows where to start.
 EFFORT = Ascent(random=4, steps=6, keep=4, leading=8, polish=60)
+# Downhill from the text and a little further: enough where all that counts is to get below some value.
+GLANCE = Ascent(random=0, steps=3, keep=1, leading=1, polish=0)
+
+
+def by_default(search: Ascent) -> bool:
+    """Whether it is the default effort; memory alone may be set by hand."""
+    return replace(search, memory=EFFORT.memory) == EFFORT
 
 
 def suited(search: Ascent, probe: Probe) -> Ascent:
     """The default effort spent where it counts; what was set by hand stays."""
-    if replace(search, memory=EFFORT.memory) != EFFORT:
+    if not by_default(search):
         return search
     if not probe.many_maxima:  # nearly linear in Δ: downhill is nearly the answer
         return replace(search, random=0, steps=4, keep=1, leading=4, polish=30)

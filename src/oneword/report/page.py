@@ -6,7 +6,6 @@ request. All texts go through jinja2's escaping; texts inside charts are escaped
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,9 @@ from oneword.report.style import MAPS, OBJECTIVES
 from oneword.report.table import SIGNS, shown
 
 MOST_ENTRIES = 30  # of a list that is shown
+ROUNDING = 1e-12  # an error below is 0: squares of what rounding leaves
+# What tells one text under one map from another; the first trial goes first.
+ONE_TEXT = ["trial", "seed", "words_from", "encoder", "corpus", "n", "d", "depth"]
 ANSWERS = {True: "holds", False: "fails", None: "open"}
 
 
@@ -59,11 +61,15 @@ def render(
         encoders=sorted(set(table["encoder"].dropna())),
         command=str(run.get("command", "")),
         facts=list(_facts(run, table)),
-        spec=json.dumps(run["spec"], indent=1, ensure_ascii=False, default=str) if "spec" in run else "",
         plotly=script,
     )
     write_whole(path, text.encode())
     return path
+
+
+def check_installed() -> None:
+    """Raise MissingExtraError where `render` would: before the work that a page is to show, not after it."""
+    _extra()
 
 
 def _extra() -> tuple[Any, Any]:
@@ -119,10 +125,11 @@ def _level(curves: pd.DataFrame, map_: str, name: str, fits: pd.DataFrame | None
     if rows.empty:
         return None
     upper, fit = rows["upper"].median(), fit_of(rows, fits)
-    note = f"searched (lower bound), median of {len(rows)} trials; "
-    note += f"certified: at most {upper:.3g}" if pd.notna(upper) else "not certified"
+    one = (rows["positions"] == "one").all()  # then the certificate is of that word alone, not of S
+    note = f"searched (lower bound), median of {len(rows)} trials{', one position a trial' if one else ''}; "
+    about = "one position, median" if one else "median"
+    note += f"certified ({about}): at most {upper:.3g}" if pd.notna(upper) else "not certified"
     note += "" if fit is None else f"; exponent in n: {shown(fit['slope'], 2)}"
-    note += ", one position a trial" if (rows["positions"] == "one").all() else ""
     label = f"S of {name} ({MAPS[map_].name.partition(' ')[0]}) for texts of {rows['n'].max():g} words"
     return _card(f"≥ {rows['value'].median():.3g}", label, note)
 
@@ -155,10 +162,10 @@ def _learnt(frontier: pd.DataFrame) -> dict[str, str] | None:
     points = points[points["training"] == points["training"].max()]
     if points.empty:
         return None
-    g = points["g"].max()
+    g, err = points["g"].max(), points["err"].median()
     label = f"lowest error of RAF on the changed text under γ ≤ {g:g}, where (2−g)² is {(2 - g) ** 2:.3g}"
     note = f"attained by changes that were found, median of {len(points)} lessons, {points['training'].iloc[0]}"
-    return _card(f"≤ {points['err'].median():.2g}", label, note)
+    return _card("0" if err < ROUNDING else f"≤ {err:.2g}", label, note)
 
 
 def objective_lines(table: pd.DataFrame) -> dict[str, Any]:
@@ -176,10 +183,11 @@ def objective_lines(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def reviews(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """One review under each map: its words, from the least to the most sensitive of them."""
+    """One review under each map, that of its first trial: its words in order, coloured by how sensitive they are."""
     out = []
-    for map_, rows in of_kind(table, "review").groupby("map", sort=True):
-        rows = rows.sort_values("position")
+    for map_, trials in of_kind(table, "review").groupby("map", sort=True):
+        _, rows = next(iter(trials.groupby(ONE_TEXT, sort=True, dropna=False)))
+        rows = rows.sort_values("position", kind="stable")
         low, high = rows["value"].min(), rows["value"].max()
         words = [
             {
@@ -198,7 +206,7 @@ def reviews(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _facts(run: Mapping[str, Any], table: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """What the results rest on: everything in run.json but the command and the spec, and what the table itself says."""
+    """What the results rest on: everything in run.json but the command, and what the table itself says."""
     for entry in run.get("inputs", ()):
         yield str(entry["what"]), f"{entry['name']}, version {entry['version']}"
     if "inputs" not in run:
@@ -206,7 +214,7 @@ def _facts(run: Mapping[str, Any], table: pd.DataFrame) -> Iterator[tuple[str, s
             if table[name].notna().any():
                 yield name, ", ".join(sorted(set(table[name].dropna())))
     for name, value in run.items():
-        if name not in ("command", "spec", "inputs") and value not in (None, ""):
+        if name not in ("command", "inputs") and value not in (None, ""):
             yield name.replace("_", " "), _flat(value)
     if "seed" not in run and table["seed"].notna().any():
         yield "seeds", ", ".join(f"{seed:g}" for seed in sorted(table["seed"].dropna().unique()))

@@ -351,12 +351,14 @@ def _check_files(folder: Path) -> None:
 
 def _tensor(folder: Path, name: str) -> Tensor:
     """One tensor of the folder's safetensors files, in float32, under any of the names it may have there."""
-    spellings = {name} | {name.replace(new, old) for new, old in _OLD_NAMES.items()}
-    names = {prefix + spelling for prefix in ("", "bert.") for spelling in spellings}
+    spellings = [name, *(name.replace(new, old) for new, old in _OLD_NAMES.items())]  # the first that is there
+    names = [prefix + spelling for prefix in ("", "bert.") for spelling in spellings]
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(path, framework="pt") as file:
-                for found in names.intersection(file.keys()):
+                stored = set(file.keys())
+                found = next((each for each in names if each in stored), None)
+                if found is not None:
                     return file.get_tensor(found).float()
         except (OSError, SafetensorError) as error:
             raise _unreadable(path, error) from None

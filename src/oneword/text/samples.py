@@ -73,10 +73,6 @@ class TokenisedCorpus:
         """Tokens of each text, [CLS] included."""
         return np.diff(self.offsets) + 1
 
-    def text_of(self, index: int) -> str:
-        """The text itself."""
-        return self.corpus.texts[index]
-
     def sample(
         self,
         count: int,
