@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from oneword.bounds.certificate import Certify
     from oneword.errors import OnewordError
     from oneword.experiments.sweep import sweep
-    from oneword.learning.interpolator import Interpolator
     from oneword.maps.activations import Activation
     from oneword.maps.attention import AttentionFeatures
     from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
@@ -46,7 +45,6 @@ _HOME = {
     "DeepRandomFeatures": "maps.random",
     "Encoder": "text.encoders",
     "FeatureMap": "maps.base",
-    "Interpolator": "learning.interpolator",
     "ModuleFeatures": "maps.base",
     "OnewordError": "errors",
     "Probe": "maps.base",
@@ -74,7 +72,6 @@ __all__ = [
     "DeepRandomFeatures",
     "Encoder",
     "FeatureMap",
-    "Interpolator",
     "ModuleFeatures",
     "OnewordError",
     "Probe",

@@ -59,6 +59,7 @@ def _mixed(tried: list[Tensor], answers: list[Tensor]) -> Tensor:
     """T(u) less the combination of earlier changes that cancels its residual best."""
     to = torch.stack(answers).flatten(1)
     residuals = to - torch.stack(tried).flatten(1)
-    weights = torch.linalg.lstsq(residuals.diff(dim=0).mT, residuals[-1:].mT).solution[:, 0]
+    # Not the default driver: its pivots start from memory that was never set, so the same numbers give other last bits.
+    weights = torch.linalg.lstsq(residuals.diff(dim=0).mT, residuals[-1:].mT, driver="gelsd").solution[:, 0]
     mixed = (to[-1] - weights @ to.diff(dim=0)).view_as(answers[-1])
     return unit(mixed) if bool(mixed.isfinite().all()) else answers[-1]
