@@ -38,12 +38,12 @@ def _speed() -> dict[str, Any]:
         "attention_n250_d768": [speed.attention(1), speed.attention(2)],
         "cost": speed.cost_exponents(),
         "random_features_n150_d768": speed.random_features(),
-        "learning_n120_d384_N1000": learning.speed(),
     }
 
 
 SECTIONS: dict[str, Callable[[], Any]] = {
     "speed": _speed,
+    "learning": learning.speed,
     "brackets": brackets.measure,
     "attack": lambda: attack.attack(120_000),
     "search_quality": search_quality.measure,

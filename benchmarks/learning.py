@@ -32,6 +32,7 @@ BARS = {
     "peak_memory_gb": "≤ 2",
 }
 n, d, N = 120, 384, 1000
+GRID = (0.1, 0.25, 0.5, 1.0)
 
 
 def texts() -> tuple[Tensor, Tensor]:
