@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from benchmarks import attack, brackets, laws, learning, search_quality, speed
+from oneword.experiments.run import cpu_name
 
 FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
 CORES = os.cpu_count() or 1
@@ -59,7 +60,7 @@ def made_on() -> dict[str, Any]:
     return {
         "commit": f"{commit}-dirty" if changed else commit,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "cpu": _cpu(),
+        "cpu": cpu_name(),
         "cores": CORES,
         "python": platform.python_version(),
         "versions": {name: version(name) for name in packages},
@@ -69,14 +70,6 @@ def made_on() -> dict[str, Any]:
 def _git(*command: str) -> str:
     run = subprocess.run(["git", *command], capture_output=True, text=True, cwd=FILE.parents[1])
     return run.stdout.strip()
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def main(asked: list[str]) -> None:

@@ -220,7 +220,7 @@ def _machine() -> dict[str, Any]:
         "versions": dict(store.versions()),
         "machine": {
             "system": f"{platform.system()} {platform.machine()}",
-            "cpu": _cpu(),
+            "cpu": cpu_name(),
             "cores": os.cpu_count(),
             "memory_gb": round(physical_memory() / 1e9, 1),
         },
@@ -233,7 +233,8 @@ def _named(cells: Sequence[Cell], inputs: Mapping[str, Inputs]) -> list[dict[str
     return [{"what": what, "name": name, "version": mark} for what, name, mark in sorted(found)]
 
 
-def _cpu() -> str:
+def cpu_name() -> str:
+    """What the machine calls its processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
