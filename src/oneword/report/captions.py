@@ -53,7 +53,7 @@ CAPTIONS = {
         "Fig. 4: the error on the changed text after fine-tuning",
         "One dot a lesson and objective: the model was fine-tuned on the new text alone (T4). The curve is (2−γ)², "
         "up to o(1) a lower bound for RF: the shaded region is out of reach for RF, and not for RAF. Errors are "
-        "exact for the change that was found.",
+        "exact for the change that was found; those above 9 are drawn at 9.",
     ),
     "fig5-retrained": (
         "Fig. 5: the error on the changed text after retraining",
@@ -67,7 +67,7 @@ CAPTIONS = {
     "objectives": (
         "Three objectives to choose the change by",
         "The error minus max(0, 2−γ−ε)², the bound of RF at these sizes (ε goes to 0 as n grows), one dot a lesson: "
-        "below 0 is where RF cannot be. Exact for the change that was found.",
+        "below 0 is where RF cannot be. Exact for the change that was found; what is above 9 is drawn at 9.",
     ),
     "fig1-attention-maps": (
         "Fig. 1: one word changes where a trained layer looks",

@@ -6,6 +6,7 @@ values are lower bounds on S, certificates are upper bounds, a bound curve is wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -42,6 +43,7 @@ from oneword.report.table import shown
 REFERENCE = Look("", GREY, "", "")
 BOUND = Look("", BLACK, "", "")
 VACUOUS = 3.0  # certificates further than this above the value say nothing of it, and would flatten the picture
+TOP = 9.0  # errors above are drawn here, as the captions say
 LENGTH, S = Axis("n, words in the text", log=True), Axis("word sensitivity S", log=True)
 
 
@@ -219,7 +221,7 @@ def learning(table: pd.DataFrame, training: str) -> Plate:
         for objective, look in OBJECTIVES.items():
             chosen = some[some["objective"] == objective]
             if len(chosen):
-                marks.append(Mark("dots", numbers(chosen["gamma"]), numbers(chosen["err"]), look, look.name))
+                marks.append(Mark("dots", numbers(chosen["gamma"]), _capped(chosen["err"]), look, look.name))
         axes = Axis("γ, change under the old model", low=0), Axis("error", low=0)
         panels.append(Panel(name, *axes, (*marks, _bound(widest_gamma))))
     number = 4 if training == "fine-tuned" else 5
@@ -257,7 +259,7 @@ def objectives(table: pd.DataFrame) -> Plate:
             each = [some.loc[some["objective"] == objective, "excess"] for _, some in those]
             x = [index + shift for index, values in enumerate(each) for _ in values]
             if x:
-                marks.append(Mark("dots", numbers(x), numbers(v for values in each for v in values), look, look.name))
+                marks.append(Mark("dots", numbers(x), _capped(v for values in each for v in values), look, look.name))
         if those:
             names = Axis("", names=tuple(name.replace(" (softmax)", "").replace(", ", "\n") for name, _ in those))
             panels.append(Panel(title, names, Axis("error − bound of RF"), tuple(marks)))
@@ -396,6 +398,11 @@ def _of_length(some: pd.DataFrame, rows: pd.DataFrame) -> Look:
     look = MAPS[some["map"].iloc[0]]
     shorter = some["n"].max() < rows.loc[rows["map"] == some["map"].iloc[0], "n"].max()
     return replace(look, marker="x", symbol=f"{look.symbol}-open") if shorter else look
+
+
+def _capped(errors: Iterable[float]) -> tuple[float, ...]:
+    """Errors as drawn: a few that reach fifty would leave no room for the bound, which ends at four."""
+    return numbers(min(error, TOP) if math.isfinite(error) else error for error in errors)
 
 
 def _bound(until: float, name: str = "γ") -> Mark:
