@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks import protocol
 from oneword import Ascent, AttentionFeatures, Ball, gaussian
-from oneword.maps.attention import AttentionProbe
+from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import ForwardProbe
 from oneword.search.ascent import ascend
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from benchmarks.attack import FAMILIES, Case
 from oneword.bounds.branch import Cell, Keys, Leaf, Position, Tree, _rescaled, branch_and_bound
 from oneword.bounds.kernels import trust_region_dual
-from oneword.maps.attention import AttentionFeatures, AttentionProbe
+from oneword.maps.attention import AttentionFeatures
+from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import replace_rows
 from oneword.perturb import Ball
 from oneword.text.synthetic import gaussian

@@ -16,7 +16,8 @@ from oneword.bounds.attention import hull_bound, segment_bound
 from oneword.bounds.certificate import Certificate, Certify, certificate
 from oneword.errors import RangeError
 from oneword.maps.activations import Activation
-from oneword.maps.attention import AttentionFeatures, AttentionProbe
+from oneword.maps.attention import AttentionFeatures
+from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import ModuleFeatures, Probe
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.perturb import Ball, Constraint, Sphere

@@ -222,7 +222,7 @@ def test_attention_before_and_after_is_that_of_the_plain_loop(case: MapCase, sca
     probe = phi.at(X)
     i = torch.arange(n)
     before = attention_truth(phi, exact(X)) / math.sqrt(n)  # [row, word]
-    assert np.allclose(exact(probe.share_of[i]), before.T, rtol=1e-12, atol=1e-12 * scale)
+    assert np.allclose(exact(probe.P), before, rtol=1e-12, atol=1e-12 * scale)
     y = 1.7 * X  # still along its own axis: φ shows what it receives
     for b in range(n):
         after = attention_truth(phi, exact(changed(X, y[b], i[b])))[:, b] / (1.7 * math.sqrt(n))

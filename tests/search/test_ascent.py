@@ -200,7 +200,8 @@ def test_a_position_does_not_notice_which_others_are_searched_beside_it(case: Ca
     for j in range(2):
         alone = ascend(probe, some[j : j + 1], Ball(), search, baseline=4)
         assert torch.allclose(alone.change2, together.change2[j : j + 1], rtol=1e-9, atol=0)
-        assert torch.equal(alone.baseline2, together.baseline2[j : j + 1])
+        # The same random words; a Probe near one row is prepared with sums in another order.
+        assert torch.allclose(alone.baseline2, together.baseline2[j : j + 1], rtol=1e-13, atol=0)
 
 
 @named("softmax", "RF tanh", "module")

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.maps.attention import AttentionProbe
+from oneword.maps.attention_probe import AttentionProbe
 
 # More than the rounding of sums of n·d terms in float64, for every n·d below 10¹⁰.
 OUTWARDS = 1 + 1e-9
@@ -24,8 +24,9 @@ def segment_bound(probe: AttentionProbe, r: Float[Tensor, " n"]) -> Float[Tensor
     """An upper bound on the squared change at each position: the smaller of `plain` and `reachable`."""
     # Outwards here too: where nothing else is attended to, the ReLU share jumps from 0 to 1 as a score turns positive.
     rise = r[:, None] * probe.K.norm(dim=1)
-    reach = probe.score_of + rise + (OUTWARDS - 1) * (probe.score_of.abs() + rise)
-    reachable = probe.score.share(probe.score.mass(reach), probe.rest_of)
+    score = probe.S.mT
+    reach = score + rise + (OUTWARDS - 1) * (score.abs() + rise)
+    reachable = probe.score.share(probe.score.mass(reach), probe.without.rest)
     rows = torch.minimum(
         _other_rows(probe, torch.ones_like(reachable), r),
         _other_rows(probe, (reachable * OUTWARDS).clamp_max(1), r),
@@ -35,19 +36,20 @@ def segment_bound(probe: AttentionProbe, r: Float[Tensor, " n"]) -> Float[Tensor
 
 def _other_rows(probe: AttentionProbe, q: Float[Tensor, "n n"], r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Σ_{j≠i} of the segment bound, for attention on the changed word of at most q_ij."""
-    p = probe.share_of
-    # beta2_of is ‖x‖² − 2x·o + ‖o‖²: where the two nearly agree, it is only as good as ε(‖x‖² + ‖o‖²).
+    without = probe.without
+    p = without.share
+    # beta2 is ‖x‖² − 2x·o + ‖o‖²: where the two nearly agree, it is only as good as ε(‖x‖² + ‖o‖²).
     size = probe.X.square().sum(1)[:, None] + probe.O.square().sum(1)
-    beta2 = probe.beta2_of + EXPANDED * size / probe.spare_of.square()
+    beta2 = without.beta2 + EXPANDED * size / without.spare.square()
     rise = (q - p).clamp_min(0)  # q̄ ≥ p but for rounding
     ends = p.square() * beta2 + rise.square() * beta2 + q.square() * r[:, None].square()
-    cross = (q * rise / probe.spare_of).fill_diagonal_(0)  # Σ_j q̄_j w_j = Σ_j cross_ij (x_i − o_j)
+    cross = (q * rise / without.spare).fill_diagonal_(0)  # Σ_j q̄_j w_j = Σ_j cross_ij (x_i − o_j)
     total = cross.sum(1, keepdim=True) * probe.X
-    if probe.sharp_of is None:
+    if without.sharp is None:
         total = total - cross @ probe.O
     else:
-        sharp = cross * probe.sharp_of
-        total = total - (cross - sharp) @ probe.O - sharp @ probe.O_sharp
+        sharp = cross * without.sharp
+        total = total - (cross - sharp) @ probe.O - sharp @ without.outputs
     return ends.fill_diagonal_(0).sum(1) + 2 * r * total.norm(dim=1)
 
 

@@ -23,7 +23,8 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from oneword.bounds.kernels import LOGITS, ROUNDING, SHARES, Array, rows_bound, trust_region_dual
-from oneword.maps.attention import SHARP, AttentionProbe
+from oneword.maps.attention_probe import AttentionProbe
+from oneword.maps.leave_one_out import SHARP
 
 Cell = tuple[float, float, float, float]  # centre (s, a) and half-widths
 Multipliers = Array  # e, log m, log μ, c₀
@@ -67,7 +68,8 @@ class Position:
         X, O, n = probe.X, probe.O, probe.n
         self.keys, self.r = keys, r
         J = torch.arange(n)[torch.arange(n) != i]
-        p = probe.share_of[i, J]
+        without = probe.without
+        p = without.share[i, J]
         sharp = p > SHARP
         x = X[i]
 
@@ -84,17 +86,17 @@ class Position:
         self.leak = 2 * float((~sharp).sum()) * float(residue.norm()) * (1 + ROUNDING)
 
         v = x - O[J]
-        inverse = 1 / probe.spare_of[i, J]
+        inverse = 1 / without.spare[i, J]
         off = torch.full_like(p, -1.0)
         if bool(sharp.any()):
-            beta = x - probe.O_sharp[J[sharp]]
+            beta = x - without.outputs[J[sharp]]
             v[sharp] = beta
             plane = torch.outer(beta @ v_hat, v_hat) + torch.outer(beta @ k_hat, k_hat)
             off[sharp] = (beta - plane).norm(dim=1) * (1 + ROUNDING)
         K = probe.K[J]
         ks, ka = K @ v_hat, keys.K_along[J]
         K_off = (keys.K2[J] * (1 + ROUNDING) - ks.square() - ka.square()).clamp_min(0).sqrt()
-        logit = probe.score_of[i, J] - probe.rest_of[i, J]
+        logit = without.score[i, J] - without.rest[i, J]
         columns = [logit, p, inverse, v.square().sum(1), v @ v_hat, v @ k_hat, ks, ka, K_off, off]
         self.rows = _numpy(torch.stack(columns, 1))
         total = K.sum(0)

@@ -17,7 +17,8 @@ from oneword.bounds.branch import branch_and_bound
 from oneword.bounds.kernels import ROUNDING
 from oneword.bounds.layers import DENSE_WIDTH, position_bounds
 from oneword.errors import RangeError
-from oneword.maps.attention import AttentionFeatures, AttentionProbe
+from oneword.maps.attention import AttentionFeatures
+from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe
 from oneword.maps.random import LayeredProbe
 from oneword.maps.scores import Softmax

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.maps.attention import AttentionProbe
+from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe, check_candidates
 from oneword.perturb import unit
 
@@ -65,10 +65,11 @@ class AttentionFunctionals(Functionals):
         XU = (X @ U.flatten(0, 1).mT).view(n, len(V), n)  # x_i · v_j, [i, functional, j]
         before = (O * U).sum(2)  # o_j · v_j, [functional, j]
         without = before if probe.score.normalised else torch.zeros_like(before)
-        beta_v = (XU - without) / probe.spare_of[:, None]
-        if probe.sharp_of is not None:
-            i, j = probe.sharp_of.nonzero(as_tuple=True)
-            beta_v[i, :, j] = ((X[i] - probe.O_sharp[j])[:, None] * U[:, j].transpose(0, 1)).sum(2)
+        beta_v = (XU - without) / probe.without.spare[:, None]
+        pairs = probe.without.sharp_pairs(n)
+        if pairs is not None:
+            i, j = pairs
+            beta_v[i, :, j] = ((X[i] - probe.without.outputs[j])[:, None] * U[:, j].transpose(0, 1)).sum(2)
         self.beta_of = beta_v.masked_fill(torch.eye(n, dtype=torch.bool, device=X.device)[:, None], 0)
         self.words_of = XU.permute(2, 1, 0).contiguous()  # x_j · v_i: what row i makes of each word
         self.rest_of = (before.sum(1, keepdim=True) - before).mT.contiguous()  # Σ_{j ≠ i} o_j · v_j, [i, functional]
@@ -111,12 +112,11 @@ class _OneRow(torch.autograd.Function):
         probe, n, r = of.probe, of.probe.n, len(of.V)
         own = i[:, None]
         moved = (y - probe.X[i]) @ of.table[: (1 + r) * n].mT
-        s, DV = probe.score_of[i] + moved[:, :n], moved[:, n:].view(-1, r, n)  # new scores; Δ · v_j
-        rest = probe.rest_of[i]
-        q = probe.score.share(probe.score.mass(s), rest)
+        around = probe.without.at(i)
+        s, DV = around.score + moved[:, :n], moved[:, n:].view(-1, r, n)  # new scores; Δ · v_j
+        q = probe.score.share(probe.score.mass(s), around.rest)
         beta = of.beta_of[i]
-        others = q.scatter(1, own, 0)  # the rows j ≠ i
-        value = of.rest_of[i] + _sum(beta, others - probe.share_of[i]) + _sum(DV, others)
+        value = of.rest_of[i] + _sum(beta, q - around.share) + _sum(DV, q)
 
         yW = y @ probe.W_symmetric
         t = (y @ probe.Q.mT).scatter(1, own, (yW * y).sum(1, keepdim=True))
@@ -125,8 +125,8 @@ class _OneRow(torch.autograd.Function):
         words = words.scatter_add(2, own[:, None].expand(-1, r, 1), DV.gather(2, own[:, None].expand(-1, r, 1)))
         value = value + _sum(words, a)
         if ctx.needs_input_grad[0]:
-            slope = probe.score.slope(s, q, rest).scatter(1, own, 0)
-            weight = others.scatter(1, own, a.gather(1, own))  # of the rows of V
+            slope = probe.score.slope(s, q, around.rest)
+            weight = q.scatter(1, own, a.gather(1, own))  # of the rows of V
             ctx.of = of
             ctx.save_for_backward(i, beta + DV, slope, weight, words, a, t, yW)
         return value

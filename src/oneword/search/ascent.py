@@ -202,8 +202,8 @@ def _climb(
     if y.shape[:2] == (1, 1):
 
         def with_gradient(at: Tensor) -> tuple[float, Tensor]:
-            value, gradient = _with_gradient(probe, rows, at[None, None], search.memory)
-            return float(value), gradient[0, 0]
+            value, gradient = probe.value_and_gradient(at[None], rows)
+            return float(value), gradient[0]
 
         top, where = climb_alone(with_gradient, x[0, 0], y[0, 0], within, search.steps)
         return _padded(y.new_tensor([[top]]), search.keep), _padded(where[None, None], search.keep)

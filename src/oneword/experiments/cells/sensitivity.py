@@ -14,7 +14,7 @@ from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import TextCell, choice, real, whole
 from oneword.experiments.draws import Drawn, draw_maps, draw_text, trial_seed
-from oneword.maps.attention import AttentionProbe
+from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import RandomFeatures
 from oneword.measure import sensitivity
@@ -142,7 +142,7 @@ class SensitivityCell(TextCell):
         if shares and isinstance(probe, AttentionProbe):
             i = torch.tensor([found.rows[0]])
             y = probe.X[i] + found.delta.reshape(1, -1)
-            out |= {"mass_before": float(probe.share_of[i].mean()), "mass_after": float(probe.attention(y, i).mean())}
+            out |= {"mass_before": float(probe.P[:, i].mean()), "mass_after": float(probe.attention(y, i).mean())}
         if self.real_words:
             seed = trial_seed(self, "real")
             y = torch.stack([drawn.real_words(self.real_words, row, seed) for row in found.rows], 1)

@@ -1,0 +1,280 @@
+"""Attention prepared at one text: what changing one word, or a few, does to it.
+
+Changing word i to y changes one score in every row j ≠ i and the whole of row i. With o_j⁻ the output of row j if word
+i were not there, p its attention on word i before and q after the change,
+
+    o'_j − o_j = (q − p)(x_i − o_j⁻) + q (y − x_i)
+
+so one candidate costs O(nd + d²) instead of a forward pass's O(nd² + n²d), and all of its rows come from inner
+products with three matrices that do not depend on the candidate: keys K, outputs O and queries Q. A score that is not
+normalised is the same formula with o_j⁻ = 0 and the bare weights as p and q.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.cluster.vq import kmeans2
+from torch import Tensor
+
+from oneword.maps.base import SHORT, Probe, check_candidates, check_matches, feature_norm
+from oneword.maps.leave_one_out import LeaveOneOut
+
+if TYPE_CHECKING:
+    from oneword.maps.attention import AttentionFeatures
+
+
+@final
+class AttentionProbe(Probe):
+    """φ.at(X) for attention: a candidate costs O(nd + d²)."""
+
+    cheap = True
+
+    def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
+        check_matches(X, phi.W, phi.d)
+        X, W = X.detach(), phi.W.detach()
+        self.X, self.W, self.score = X, W, phi.score
+        root = math.sqrt(phi.d)
+        self.table = X.new_empty((3 * len(X), phi.d))  # K, O and Q in one: a single GEMM serves all three
+        self.K, self.O, self.Q = self.table.split(len(X))
+        torch.mm(X / root, W, out=self.K)  # s_ji = K_j · x_i
+        torch.mm(X / root, W.mT, out=self.Q)  # s_il = Q_l · x_i
+        self.S = self.K @ X.mT
+        self.P = self.score.attend(self.S)
+        torch.mm(self.P, X, out=self.O)
+        self.norm = feature_norm(self.O)
+        self.W_symmetric = phi.W_symmetric
+        self._only: LeaveOneOut | None = None
+
+    @cached_property
+    def without(self) -> LeaveOneOut:
+        """Every row without each word in turn."""
+        return self._without(torch.arange(self.n, device=self.X.device))
+
+    def _without(self, words: Int[Tensor, " p"]) -> LeaveOneOut:
+        return LeaveOneOut.of(self.score, self.X, self.S, self.P, self.O, words)
+
+    def near(self, rows: tuple[int, ...]) -> AttentionProbe:
+        if len(rows) > 1:
+            return self
+        near = copy.copy(self)
+        near._only = self._without(torch.tensor(rows, device=self.X.device))
+        return near
+
+    def _around(self, i: Int[Tensor, " b"]) -> LeaveOneOut:
+        """One line a candidate; a Probe near one row has a single line, which serves them all."""
+        return self.without.at(i) if self._only is None else self._only
+
+    # One changed row ---------------------------------------------------------------------------------------------
+
+    def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
+        check_candidates(self.X, y, i)
+        if i.ndim == 2 and i.shape[1] > 1:
+            return (self._several(y, i) - self.O).flatten(1).square().sum(1)
+        apply: Callable[..., Tensor] = _OneRowChange.apply
+        return apply(y.reshape(len(i), -1), i.reshape(-1), self)
+
+    def value_and_gradient(self, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+        check_candidates(self.X, y, i)
+        if i.ndim == 2 and i.shape[1] > 1:
+            return super().value_and_gradient(y, i)
+        value, gradient = self._one_row(y.detach().reshape(len(i), -1), i.reshape(-1), need_gradient=True)
+        assert gradient is not None
+        return value, gradient.reshape(y.shape)
+
+    def _one_row(
+        self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"], need_gradient: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b d"] | None]:
+        """The squared change, and its gradient by hand: one GEMM in, one GEMM out, nothing kept in between."""
+        X, n = self.X, self.n
+        x = X[i]
+        D = y - x
+        DK, DO = (D @ self.table[: 2 * n].mT).split(n, 1)
+        own = i[:, None]
+
+        # Rows j ≠ i; row i is void and adds nothing.
+        around = self._around(i)
+        p, rest, spare, beta2 = around.share, around.rest, around.spare, around.beta2
+        s = around.score + DK
+        q = self.score.share(self.score.mass(s), rest)
+        pairs = around.sharp_pairs(len(i))
+        if not self.score.normalised:
+            DO = torch.zeros_like(DO)
+        elif pairs is not None:
+            b, j = pairs
+            o = around.outputs[j]
+            DO = DO.index_put((b, j), (D[b] * o).sum(1))
+        Dx, DD = (D * x).sum(1, keepdim=True), D.square().sum(1, keepdim=True)
+        u = (Dx - DO) / spare  # β_j · Δ
+        rise, qq = q - p, q.square()
+        turn = q * rise
+        rows = rise.square() * beta2 + 2 * turn * u + qq * DD
+
+        t, a, yW, moved = self._changed_row(y, i)
+        h = moved - self.O[i]
+        value = rows.sum(1) + h.square().sum(1)
+        if not need_gradient:
+            return value, None
+
+        by_q = (rise * beta2 + (q + rise) * u + q * DD) * self.score.slope(s, q, rest)
+        by_o = -turn / spare
+        by_a = (h @ X.mT).scatter_add_(1, own, (h * D).sum(1, keepdim=True))
+        by_t = self.score.pull(a, t, by_a)
+        half = qq.sum(1, keepdim=True) * D + a.gather(1, own) * h + 2 * by_t.gather(1, own) * yW
+        half -= by_o.sum(1, keepdim=True) * x
+        if not self.score.normalised:
+            by_o = torch.zeros_like(by_o)
+        elif pairs is not None:
+            half.index_add_(0, b, by_o[b, j][:, None] * o)
+            by_o = by_o.index_put((b, j), by_o.new_zeros(()))
+        half += torch.cat([by_q, by_o, by_t.scatter(1, own, 0)], 1) @ self.table
+        return value, 2 * half
+
+    def _changed_row(
+        self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n"], Float[Tensor, "b d"], Float[Tensor, "b d"]]:
+        """Row i, all of whose scores are new: scores, weights, yW (symmetrised) and output.
+
+        The scores come from y itself: near y = 0, S + ΔQ would be mere rounding, which a normalised ReLU blows up.
+        """
+        own = i[:, None]
+        yW = y @ self.W_symmetric
+        t = (y @ self.Q.mT).scatter(1, own, (yW * y).sum(1, keepdim=True))
+        a = self.score.attend(t)
+        return t, a, yW, a @ self.X + a.gather(1, own) * (y - self.X[i])
+
+    def inner(self, y: Tensor, i: Tensor, u: Tensor) -> Float[Tensor, " b"]:
+        check_candidates(self.X, y, i)
+        if i.ndim == 2 and i.shape[1] > 1:
+            return super().inner(y, i, u)
+        i, y, U = i.reshape(-1), y.reshape(len(i), -1), u.reshape(self.X.shape)
+        D = y - self.X[i]
+        around = self._around(i)
+        q = self._shares(D @ self.K.mT, around)
+        before = (self.O * U).sum(1)  # o_j · u_j
+        without = before if self.score.normalised else torch.zeros_like(before)
+        beta_u = (self.X[i] @ U.mT - without) / around.spare
+        pairs = around.sharp_pairs(len(i))
+        if pairs is not None:
+            b, j = pairs
+            beta_u = beta_u.index_put((b, j), ((self.X[i[b]] - around.outputs[j]) * U[j]).sum(1))
+        rows = before + (q - around.share) * beta_u + q * (D @ U.mT)
+        _, _, _, moved = self._changed_row(y, i)
+        return rows.scatter(1, i[:, None], (moved * U[i]).sum(1, keepdim=True)).sum(1)
+
+    def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
+        """The attention of every row on the changed word after the change (`P[:, i]` is that before it)."""
+        _, a, _, _ = self._changed_row(y, i)
+        q = self._shares((y - self.X[i]) @ self.K.mT, self._around(i))
+        return q.scatter(1, i[:, None], a.gather(1, i[:, None]))
+
+    def _shares(self, DK: Float[Tensor, "b n"], around: LeaveOneOut) -> Float[Tensor, "b n"]:
+        """q: the attention of the rows j ≠ i on the changed word."""
+        return self.score.share(self.score.mass(around.score + DK), around.rest)
+
+    # Features, and several changed rows ---------------------------------------------------------------------------
+
+    def features(self, y: Tensor, i: Tensor) -> Float[Tensor, "b n d"]:
+        check_candidates(self.X, y, i)
+        return self._several(y, i) if i.ndim == 2 else self._several(y[:, None], i[:, None])
+
+    def _several(self, y: Float[Tensor, "b m d"], i: Int[Tensor, "b m"]) -> Float[Tensor, "b n d"]:
+        """The changed outputs, candidates that change the same rows together."""
+        sets, which = torch.unique(i, dim=0, return_inverse=True)
+        if len(sets) == 1:
+            return self._same_rows(y, sets[0])
+        out = y.new_empty((len(i), *self.X.shape))
+        for s, rows in enumerate(sets):
+            out = out.index_put((which == s,), self._same_rows(y[which == s], rows))
+        return out
+
+    def _same_rows(self, y: Float[Tensor, "b m d"], rows: Int[Tensor, " m"]) -> Float[Tensor, "b n d"]:
+        X = self.X
+        changed = torch.zeros(self.n, dtype=torch.bool, device=X.device)
+        changed[rows] = True
+        D = y - X[rows]
+        # Rows that stay: the unchanged words act together as one, with output o⁻ and mass `rest`.
+        others = self.S.masked_fill(changed, -torch.inf)[~changed]
+        outside, rest = self.score.attend(others) @ X, self.score.pool(others)  # (n−m, d), (n−m,)
+        s = self.S[~changed][:, rows] + (D @ self.K[~changed].mT).mT  # (b, n−m, m)
+        if self.score.normalised:
+            group = self.score.share(self.score.pool(s), rest)  # attention on all changed words together
+            stays = (1 - group)[..., None] * outside + (group[..., None] * self.score.attend(s)) @ y
+        else:
+            stays = outside + self.score.attend(s) @ y
+        # Rows that change: every score is new.
+        t = y @ self.Q.mT  # (b, m, n)
+        t = t.index_copy(2, rows, y @ self.W @ y.mT / math.sqrt(self.d))
+        a = self.score.attend(t)
+        moves = a @ X + a[:, :, rows] @ D
+        out = y.new_empty((len(y), *X.shape))
+        return out.index_copy(1, (~changed).nonzero()[:, 0], stays).index_copy(1, rows, moves)
+
+    def bytes_per_candidate(self, m: int) -> int:
+        per = 24 * self.n + 8 * self.d if m == 1 else 6 * self.X.numel() + 8 * m * self.n
+        return per * self.X.element_size()
+
+    # Where to start a search ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _mean_key(self) -> Float[Tensor, " d"]:
+        return _unit(self.K.mean(0))
+
+    @cached_property
+    def _key_directions(self) -> Float[Tensor, "s d"]:
+        """Where many rows look at once: the mean key, centres of clusters of keys, ± their leading axes, few keys."""
+        U = _unit(self.K)
+        parts = [self._mean_key[None], _centres(U, min(8, self.n))]
+        _, axes = torch.linalg.eigh(self.K.mT @ self.K if self.d <= self.n else self.K @ self.K.mT)
+        axes = axes[:, -4:] if self.d <= self.n else self.K.mT @ axes[:, -4:]
+        parts += [_unit(axes.mT), -_unit(axes.mT)]
+        if self.n <= SHORT:  # a short text: each key, and mixtures in which a few of them dominate
+            mixture = np.random.default_rng(0).exponential(size=(64, self.n)) ** 2
+            parts += [U, _unit(torch.from_numpy(mixture).to(U) @ U)]
+        return torch.cat(parts)
+
+    def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
+        x = self.X[i]  # (p, m, d)
+        away = _unit(x - self.O.mean(0))
+        toward = self._key_directions[:, None] + 0.7 * away[:, None]  # (p, s, m, d)
+        rest = torch.stack([self._mean_key.expand_as(x), away, -away, -x], 1)
+        return torch.cat([rest, toward], 1)
+
+    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
+        return self._mean_key.expand(len(i), 1, i.shape[1], self.d)
+
+
+class _OneRowChange(torch.autograd.Function):
+    """`change2` for one row, with the gradient that `_one_row` computes anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, i: Tensor, probe: AttentionProbe) -> Tensor:
+        value, gradient = probe._one_row(y, i, need_gradient=ctx.needs_input_grad[0])
+        if gradient is not None:
+            ctx.save_for_backward(gradient)
+        return value
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, by_value: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return by_value[:, None] * gradient, None, None
+
+
+def _unit(v: Tensor) -> Tensor:
+    return v / v.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
+
+
+def _centres(U: Float[Tensor, "n d"], k: int) -> Float[Tensor, "k d"]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty cluster is no harm: equal words make them
+        centres, _ = kmeans2(U.double().cpu().numpy(), k, iter=10, minit="++", rng=np.random.default_rng(0))
+    return _unit(torch.from_numpy(centres).to(U))
