@@ -24,6 +24,7 @@ from oneword.bounds.certificate import Certify, certificate
 from oneword.errors import ZeroNormError
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, Probe, replace_rows
+from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.ascent import Ascent, ascend
@@ -41,7 +42,16 @@ MAPS = (
     "DRF relu",
     "attention relu",
     "DRF tanh",
+    "attention sparsemax",
+    "attention sigmoid",
+    "attention linear",
+    "attention relu-unnormalised",
+    "heads softmax",
+    "heads relu",
+    "heads sparsemax",
+    "heads sigmoid",
 )
+NOT_NORMALISED = ("sigmoid", "linear", "relu-unnormalised")  # certified for one word only
 FAMILIES = ("gaussian", "clustered", "repeated", "equal", "nearly equal", "zero rows")
 LENGTHS, WIDTHS = (1, 2, 3, 5, 8, 16, 32), (1, 2, 3, 8, 16, 48)
 SCALES = (0.0, 0.05, 0.3, 1.0, 1.0, 3.0, 10.0, 50.0)  # of the weights: 1 is the paper's
@@ -85,6 +95,8 @@ class Case:
         if kind == "attention":
             W = rng.standard_normal((self.d, self.d)) / math.sqrt(self.d)
             return AttentionFeatures(torch.from_numpy(self.scale * W), score=sigma)
+        if kind == "heads":
+            return self._heads(rng, sigma)
         D = self.n * self.d
         k = int(rng.choice([1, 2, 8, 40, min(D, 200)]))
         V = torch.from_numpy(self.scale * rng.standard_normal((k, D)) / math.sqrt(D))
@@ -94,6 +106,17 @@ class Case:
             torch.from_numpy(rng.standard_normal((k, k)) * math.sqrt(2 / k)) for _ in range(int(rng.integers(1, 4)))
         ]
         return DeepRandomFeatures([V, *above], self.n, activation=sigma)
+
+    def _heads(self, rng: np.random.Generator, score: str) -> MultiHeadAttention:
+        """One to three heads of any width, half of them causal, half of them with a W_O."""
+        heads, width, values = (int(rng.integers(1, 4)), int(rng.integers(1, 9)), int(rng.integers(1, 9)))
+        causal, output = rng.random(2) < 0.5
+        W_Q, W_K, W_V = (
+            torch.from_numpy(rng.standard_normal((heads, self.d, w)) / math.sqrt(self.d))
+            for w in (width, width, values)
+        )
+        W_O = torch.from_numpy(rng.standard_normal((heads * values, 5)) / math.sqrt(5)) if output else None
+        return MultiHeadAttention(self.scale * W_Q, W_K, W_V, W_O, causal=bool(causal), score=score)
 
     def rows(self) -> Tensor:
         """The sets of rows that change: every position, or a few sets of m."""
@@ -116,6 +139,7 @@ def cases(seed: int = 0) -> Iterator[Case]:
         within = sets[int(rng.integers(len(sets)))]
         m = int(rng.integers(2, 4)) if rng.random() < 0.15 else 1
         map_ = MAPS[index % len(MAPS)]
+        m = 1 if map_.split()[1] in NOT_NORMALISED else m
         # A deep map of large weights is saturated: nothing changes, and a bound that grows with the weights is safe.
         scale = float(rng.choice(SCALES))
         yield Case(map_, family, n, d, scale, within, min(m, n), int(rng.integers(2**31)))

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import attack, brackets, laws, learning, search_quality, speed
+from benchmarks import attack, brackets, laws, learning, search_quality, speed, vocabulary
 from oneword.experiments.run import cpu_name
 
 FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
@@ -45,6 +45,7 @@ def _speed() -> dict[str, Any]:
 SECTIONS: dict[str, Callable[[], Any]] = {
     "speed": _speed,
     "learning": learning.speed,
+    "vocabulary": vocabulary.speed,
     "brackets": brackets.measure,
     "attack": lambda: attack.attack(120_000),
     "search_quality": search_quality.measure,

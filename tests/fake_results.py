@@ -27,6 +27,7 @@ def results(seed: int = 0, trials: int = 10, samples: int = 10) -> pd.DataFrame:
         *_learning(draw, samples),
         *_attention_maps(draw),
         *_review(draw),
+        *_other_scores(draw, trials),
     ]
     numbered = [{"seed": seed, "row": 0, "key": f"{i:016x}", **row} for i, row in enumerate(rows)]
     return to_pandas(together([table_of(numbered)]))
@@ -116,6 +117,23 @@ def _attention(draw: np.random.Generator, trials: int) -> list[dict[str, object]
                         ),
                     ]  # fmt: skip
     return rows
+
+
+def _other_scores(draw: np.random.Generator, trials: int) -> list[dict[str, object]]:
+    laws = {
+        "sparsemax": (2.0, 0.0),
+        "relu-unnormalised": (30.0, -0.65),
+        "sigmoid": (3.0, -0.65),
+        "linear": (22.0, -0.65),
+    }
+    return [
+        _sensitivity(
+            f"attention-{score}", "corpus", n, 192, t, level * n**slope * math.exp(0.05 * draw.standard_normal())
+        )
+        for score, (level, slope) in laws.items()
+        for n in (10, 50, 250)
+        for t in range(trials)
+    ]
 
 
 def _several_words(draw: np.random.Generator, trials: int) -> list[dict[str, object]]:

@@ -16,23 +16,30 @@ from oneword.text import cache, sources
 def test_encoders_corpora_and_the_cache_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "[bold]cache"
     monkeypatch.setenv("ONEWORD_CACHE", str(folder))
+    monkeypatch.setenv("ONEWORD_CACHE_LIMIT", "500MB")
     cache.remembered("numbers", lambda: {"x": np.zeros(200_000)})
     found = doctor.examine()["offline"]
     assert found["encoders"] == {"all-MiniLM-L6-v2": sources.MINILM.version is not None}
     assert found["corpora"] == {"imdb-embedded": sources.REVIEWS.version is not None}
-    assert found["cache"] == {"folder": str(folder), "files": 1, "megabytes": 1.6}
+    assert found["cache"] == {
+        "folder": str(folder),
+        "files": 1,
+        "megabytes": 1.6,
+        "limit_megabytes": 500.0,
+    }
 
 
 @pytest.mark.parametrize("here", [True, False])
 def test_what_is_missing_is_not_promised(monkeypatch: pytest.MonkeyPatch, here: bool, tmp_path: Path) -> None:
     monkeypatch.setenv("ONEWORD_CACHE", str(tmp_path / "[bold]cache"))
+    monkeypatch.delenv("ONEWORD_CACHE_LIMIT", raising=False)
     findings = doctor.examine()
     findings["offline"]["encoders"]["all-MiniLM-L6-v2"] = here
     console = Console(width=300, record=True, file=io.StringIO())
     console.print(doctor.shown(findings))
     shown = console.export_text()
     assert ("all-MiniLM-L6-v2, your own" in shown) is here
-    assert "[bold]cache (files: 0, 0.0 MB)" in shown  # a path is no markup
+    assert "[bold]cache (files: 0, 0.0 of 2000.0 MB)" in shown  # a path is no markup
 
 
 def test_looking_loads_nothing_heavy() -> None:

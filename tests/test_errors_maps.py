@@ -20,6 +20,7 @@ from oneword.errors import (
 )
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, ModuleFeatures
+from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.maps.scores import ReLU, score
 from oneword.text.synthetic import gaussian
@@ -30,6 +31,8 @@ DRAWS: dict[str, Callable[..., FeatureMap]] = {
     "RF": lambda **options: RandomFeatures.draw(N, D, **options),
     "DRF": lambda **options: DeepRandomFeatures.draw(N, D, depth=2, **options),
     "attention": lambda **options: AttentionFeatures.draw(D, **options),
+    "attention sparsemax": lambda **options: AttentionFeatures.draw(D, score="sparsemax", **options),
+    "heads": lambda **options: MultiHeadAttention.draw(D, heads=2, **options),
 }
 every_draw = pytest.mark.parametrize("draw", DRAWS.values(), ids=list(DRAWS))
 
@@ -128,6 +131,31 @@ def test_sizes_depths_and_positions_out_of_range_are_refused() -> None:
     assert_refused(RangeError, "no law", lambda: RandomFeatures(torch.ones(5, N * D), N).alone(0))
 
 
+def test_heads_that_do_not_fit_each_other_are_refused_with_their_shapes() -> None:
+    W = torch.ones(2, D, 4, dtype=torch.float64)
+    for wrong in (
+        (W[0], W, W),
+        (W, W[:, :, :3], W),
+        (W, W, W[:1]),
+        (W, W, W[:, :-1]),
+        (W, W, W, torch.ones(7, 3).double()),
+        (W[:, :, :0], W[:, :, :0], W),
+    ):
+        assert_refused(ShapeError, r"\(heads, d, d_h\).*got \(", lambda wrong=wrong: MultiHeadAttention(*wrong))
+    bad = W.clone()
+    bad[1, 2, 3] = torch.nan
+    assert_refused(NonFiniteError, "1 of 24 entries of W_K", lambda: MultiHeadAttention(W, bad, W))
+    assert_refused(DTypeError, "W_V in the torch.float64.*float32", lambda: MultiHeadAttention(W, W, W.float()))
+    assert_refused(DTypeError, "W_Q in floating point, got torch.int64", lambda: MultiHeadAttention(W.long(), W, W))
+
+
+def test_heads_that_cannot_be_drawn_are_refused() -> None:
+    assert_refused(RangeError, "heads = 0", lambda: MultiHeadAttention.draw(D, heads=0))
+    assert_refused(RangeError, "head_width = 0: give fewer heads", lambda: MultiHeadAttention.draw(D, heads=D + 1))
+    assert_refused(RangeError, "head_width = -2", lambda: MultiHeadAttention.draw(D, heads=1, head_width=-2))
+    assert_refused(RangeError, "d = 0", lambda: MultiHeadAttention.draw(0, heads=1, head_width=2))
+
+
 @every_draw
 def test_seeds_that_mean_nothing_are_refused(draw: Callable[..., FeatureMap]) -> None:
     assert_refused(RangeError, "seed >= 0, got -1", lambda: draw(seed=-1))
@@ -136,6 +164,9 @@ def test_seeds_that_mean_nothing_are_refused(draw: Callable[..., FeatureMap]) ->
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     assert_refused(UnknownNameError, "did you mean 'softmax'", lambda: AttentionFeatures.draw(D, score="sotfmax"))
+    assert_refused(
+        UnknownNameError, "did you mean 'sparsemax'", lambda: MultiHeadAttention.draw(D, heads=1, score="sparsmax")
+    )
     assert_refused(UnknownNameError, "got 'rellu'.*relu", lambda: RandomFeatures.draw(N, D, activation="rellu"))
     assert score(ReLU(normalise=False)).name == "relu-unnormalised"
 

@@ -285,7 +285,7 @@ def test_maps_that_cannot_be_measured_say_why(phi, error, says):
         (torch.ones(3, 4, dtype=torch.float64), {"positions": [1.7]}, RangeError, "whole"),
         (torch.ones(3, 4, dtype=torch.float64), {"words": 2.0}, RangeError, "whole"),
         (torch.ones(3, 4, dtype=torch.float64), {"certify": True}, RangeError, "Certify"),
-        (torch.ones(3, 4, dtype=torch.float64), {"within": 3.0}, RangeError, "Constraint"),
+        (torch.ones(3, 4, dtype=torch.float64), {"within": 3.0}, RangeError, "a Ball, a Sphere or a Vocabulary"),
         (torch.ones(3, 4, dtype=torch.bfloat16), {}, DTypeError, "bfloat16"),
     ],
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oneword.maps.activations import Activation
     from oneword.maps.attention import AttentionFeatures
     from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
+    from oneword.maps.multihead import MultiHeadAttention
     from oneword.maps.random import DeepRandomFeatures, RandomFeatures
     from oneword.maps.scores import ReLU, Softmax
     from oneword.measure import sensitivity
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
     from oneword.text.synthetic import clustered, gaussian
+    from oneword.vocabulary import Vectors, Vocabulary, Words
 
 _HOME = {
     "Activation": "maps.activations",
@@ -46,6 +48,7 @@ _HOME = {
     "Encoder": "text.encoders",
     "FeatureMap": "maps.base",
     "ModuleFeatures": "maps.base",
+    "MultiHeadAttention": "maps.multihead",
     "OnewordError": "errors",
     "Probe": "maps.base",
     "RandomFeatures": "maps.random",
@@ -54,6 +57,9 @@ _HOME = {
     "Softmax": "maps.scores",
     "Sphere": "perturb",
     "Status": "search.status",
+    "Vectors": "vocabulary",
+    "Vocabulary": "vocabulary",
+    "Words": "vocabulary",
     "clustered": "text.synthetic",
     "encode": "text.encoders",
     "gaussian": "text.synthetic",
@@ -73,6 +79,7 @@ __all__ = [
     "Encoder",
     "FeatureMap",
     "ModuleFeatures",
+    "MultiHeadAttention",
     "OnewordError",
     "Probe",
     "RandomFeatures",
@@ -81,6 +88,9 @@ __all__ = [
     "Softmax",
     "Sphere",
     "Status",
+    "Vectors",
+    "Vocabulary",
+    "Words",
     "__version__",
     "clustered",
     "encode",

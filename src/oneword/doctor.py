@@ -49,7 +49,12 @@ def examine() -> dict[str, Any]:
         "offline": {
             "encoders": {sources.EMBEDDED_ENCODER: sources.MINILM.version is not None},
             "corpora": {sources.EMBEDDED_CORPUS: sources.REVIEWS.version is not None},
-            "cache": {"folder": str(cache.folder()), "files": files, "megabytes": round(stored / 1e6, 1)},
+            "cache": {
+                "folder": str(cache.folder()),
+                "files": files,
+                "megabytes": round(stored / 1e6, 1),
+                "limit_megabytes": round(cache.limit() / 1e6, 1),
+            },
         },
     }
 
@@ -75,8 +80,9 @@ def shown(findings: dict[str, Any]) -> RenderableType:
         here = [name for name, found in offline[kind].items() if found]
         grid.add_row(f"{kind} without a network", ", ".join([*here, "your own folders and files"]), "")
     held = offline["cache"]
-    held_there = Text(f"{held['folder']} (files: {held['files']}, {held['megabytes']} MB)")  # a path is no markup
-    grid.add_row("cache", held_there, "can be removed")
+    size = f"{held['megabytes']} of {held['limit_megabytes']} MB"
+    held_there = Text(f"{held['folder']} (files: {held['files']}, {size})")  # a path is no markup
+    grid.add_row("cache", held_there, "oneword cache clear removes it")
     return Group(head, grid)
 
 

@@ -17,10 +17,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from oneword.errors import FileFormatError
+from oneword.errors import FileFormatError, RangeError
 from oneword.files import write_whole
 from oneword.report import table
 from oneword.search.status import Status
+from oneword.substitutions import Substitutions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +42,7 @@ class Sensitivity:
     | `delta` | Δ | (d,) for one row, (m, d) for several |
     | `baseline` | | mean relative change over random allowed changes at `positions`; NaN where none were drawn |
     | `per_word` | | one line a word, changed alone: word, rows, value, upper, baseline |
+    | `substitutions` | | of a finite set of words: what each of them does everywhere; else None |
     | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time |
     """
 
@@ -55,6 +57,7 @@ class Sensitivity:
     status: Status
     certificate: str
     provenance: Mapping[str, Any]
+    substitutions: Substitutions | None = None
 
     @property
     def position(self) -> int:
@@ -66,6 +69,31 @@ class Sensitivity:
         """The changed word, or the changed words in the order of the text."""
         names = self.per_word.set_index("position")["word"]
         return " ".join(str(names[i]) for i in sorted(self.positions))
+
+    @property
+    def replacement(self) -> str | None:
+        """The word that changes most, where words were tried; None where the new word is a vector."""
+        if self.substitutions is None:
+            return None
+        return str(self.per_word.set_index("position")["replacement"][self.position])
+
+    def replacements(self, position: int, top: int = 10) -> pd.DataFrame:
+        """The words that change most in the place of the one at `position`: replacement, value, distance (‖Δ‖/√d)."""
+        return self._tried.top(position, top)
+
+    def of(self, position: int, word: str) -> float:
+        """S when the word at `position` becomes `word`."""
+        return self._tried.of(position, word)
+
+    def quantile(self, position: int, word: str) -> float:
+        """The share of all words tried at `position` that change no more than `word` does."""
+        return self._tried.quantile(position, word)
+
+    @property
+    def _tried(self) -> Substitutions:
+        if self.substitutions is None:
+            raise RangeError("expected a result over words, got one over vectors: measure within=Vocabulary.of(…)")
+        return self.substitutions
 
     @property
     def ratio(self) -> float:
@@ -104,7 +132,10 @@ class Sensitivity:
         """Write `path` (JSON) and, beside it, the arrays (safetensors); each file appears whole or not at all."""
         path = Path(path)
         arrays = path.with_name(path.name + ".safetensors")
-        write_whole(arrays, save({"delta": self.delta.detach().cpu().contiguous()}))
+        tensors = {"delta": self.delta.detach().cpu().contiguous()}
+        if self.substitutions is not None:
+            tensors |= {name: torch.from_numpy(array) for name, array in self.substitutions.to_arrays().items()}
+        write_whole(arrays, save(tensors))
         write_whole(path, json.dumps(self.to_dict() | {"arrays": arrays.name}, indent=1, allow_nan=False).encode())
         return path
 
@@ -123,6 +154,7 @@ class Sensitivity:
             "rows": list(self.rows),
             "per_word": table.to_records(self.per_word),
             "provenance": dict(self.provenance),
+            "substitutions": None if self.substitutions is None else self.substitutions.to_dict(),
         }
 
     @classmethod
@@ -133,7 +165,9 @@ class Sensitivity:
             data = json.loads(path.read_text())
             if data["format"] != FORMAT:
                 raise FileFormatError(f"expected a file of format {FORMAT}, got {data['format']!r} in {path}")
-            delta = load_file(path.with_name(data["arrays"]))["delta"]
+            arrays = load_file(path.with_name(data["arrays"]))
+            delta = arrays.pop("delta")
+            tried = data.get("substitutions")
             return cls(
                 value=data["value"],
                 upper=data["upper"],
@@ -146,6 +180,9 @@ class Sensitivity:
                 status=Status[data["status"]],
                 certificate=data["certificate"],
                 provenance=data["provenance"],
+                substitutions=Substitutions.from_parts(tried, {k: v.numpy() for k, v in arrays.items()})
+                if tried
+                else None,
             )
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -163,11 +200,13 @@ class Sensitivity:
     def _parts(self) -> tuple[str, list[str]]:
         sign = "=" if self.kind == "exact" else "≥"
         bracket = f"S {sign} {self.value:.4f}"
-        if self.upper is not None:
+        if self.upper is not None and self.kind != "exact":
             ratio = f" ({self.ratio:.2f}×)" if math.isfinite(self.ratio) else ""
             bracket += f", S ≤ {self.upper:.4f}{ratio}"
         at = f"at {self.word!r} (position {', '.join(map(str, self.positions))})"
-        lines = [bracket, at, f"{self.kind}, {self.status}", self.certificate]
+        if self.replacement is not None:
+            at += f" → {self.replacement!r}"
+        lines = [bracket, at, *([] if self.kind == "exact" else [f"{self.kind}, {self.status}"]), self.certificate]
         if self.status is Status.STEP_LIMIT:
             lines.append(self.status.remedy)
         if len(self.positions) > 1:

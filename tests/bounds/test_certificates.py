@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import ModuleFeatures, Probe
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
+from oneword.maps.scores.elementwise import ElementwiseScore
 from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.ascent import Ascent, ascend
 from oneword.text.synthetic import clustered, gaussian
@@ -325,8 +327,24 @@ def test_weights_whose_squares_overflow_still_have_a_bound() -> None:
 # None, and why ----------------------------------------------------------------------------------------------------
 
 
-def _unnormalised() -> Probe:
-    return AttentionFeatures.draw(4, score="relu-unnormalised", seed=0).at(gaussian(3, 4, seed=0).X)
+@final
+@dataclass(frozen=True)
+class _Cube(ElementwiseScore):
+    """A score that no proof is about."""
+
+    @property
+    def name(self) -> str:
+        return "cube"
+
+    def mass(self, s: Tensor) -> Tensor:
+        return s.masked_fill(s.isneginf(), 0) ** 3
+
+    def derivative(self, s: Tensor) -> Tensor:
+        return 3 * s.masked_fill(s.isneginf(), 0) ** 2
+
+
+def _unknown_score() -> Probe:
+    return AttentionFeatures.draw(4, score=_Cube(), seed=0).at(gaussian(3, 4, seed=0).X)
 
 
 def _no_lipschitz() -> Probe:
@@ -340,7 +358,7 @@ def _any_module() -> Probe:
 @pytest.mark.parametrize(
     ("build", "why"),
     [
-        (_unnormalised, "relu-unnormalised"),
+        (_unknown_score, "none is known for cube"),
         (_no_lipschitz, "cube has no known Lipschitz constant"),
         (_any_module, "none is known for this map"),
     ],
@@ -350,3 +368,11 @@ def test_where_no_certificate_is_known_it_says_why(build: Callable[[], Probe], w
     assert made.upper is None
     assert made.how.startswith("no certificate: ")
     assert why in made.how
+
+
+@pytest.mark.parametrize("score", ["sigmoid", "linear", "relu-unnormalised"])
+def test_several_words_under_weights_that_are_not_normalised_have_none(score: str) -> None:
+    probe = AttentionFeatures.draw(4, score=score, seed=0).at(gaussian(3, 4, seed=0).X)
+    made = certificate(probe, torch.tensor([[0, 1]]), BALL, torch.ones(1), Certify())
+    assert made.upper is None
+    assert score in made.how

@@ -129,7 +129,8 @@ def test_broken_pairs_are_errors():
 
 def test_every_curve_of_a_table_is_fitted():
     found = fits(results())
-    assert set(found["map"]) == {"rf", "drf", "attention", "attention-relu"}
+    scores = ("relu", "relu-unnormalised", "sparsemax", "sigmoid", "linear")
+    assert set(found["map"]) == {"rf", "drf", "attention", *(f"attention-{score}" for score in scores)}
     assert sorted(set(found.loc[found["map"] == "drf", "depth"])) == [2, 4, 8]
     rf = found[(found["map"] == "rf") & (found["words_from"] == "corpus")]
     assert sorted(rf["d"]) == [96, 192, 384]

@@ -14,7 +14,7 @@ from tests.text.tiny_bert import WIDTH, needs_minilm, write_tiny
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_every_figure_of_a_scale_has_cells_that_fit_this_project(scale: str) -> None:
-    assert paper.figures(scale) == ["fig1", "fig2", "fig3", "fig4-5", "review", "words"]
+    assert paper.figures(scale) == ["fig1", "fig2", "fig3", "fig4-5", "review", "scores", "words"]
     cells = paper.cells(scale)
     assert len({cell.key for cell in cells}) == len(cells) > 100
     assert {cell.kind for cell in cells} == {"sensitivity", "learning", "review", "attention_map"}

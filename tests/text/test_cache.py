@@ -1,5 +1,10 @@
-"""The cache: what is stored comes back, what was damaged is noticed and made again, and nothing is half written."""
+"""The cache: what is stored comes back, what was damaged is made again, it keeps to its size, processes share it."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from oneword.errors import RangeError
 from oneword.text import cache
 
+ENDING = ".oneword.safetensors"
 NUMBERS = {"ids": np.arange(20, dtype=np.int32), "labels": np.array([1, -1], dtype=np.int8)}
 
 
@@ -28,6 +35,7 @@ def never() -> Mapping[str, np.ndarray]:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ONEWORD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ONEWORD_CACHE_LIMIT", raising=False)
     return tmp_path / "cache"
 
 
@@ -42,7 +50,7 @@ stored = st.dictionaries(
 
 @given(content=stored)
 def test_what_is_stored_comes_back_without_being_made_again(content: dict[str, np.ndarray]) -> None:
-    name = cache.digest(*(part for key in content for part in (key, str(content[key].shape), content[key].tobytes())))
+    name = cache.digest(*(part for key, a in content.items() for part in (key, f"{a.dtype} {a.shape}", a.tobytes())))
     # NaN is not equal to itself, its bytes are.
     content = {key: np.nan_to_num(array) for key, array in content.items()}
     assert same(cache.remembered(name, lambda: content), content)
@@ -52,7 +60,7 @@ def test_what_is_stored_comes_back_without_being_made_again(content: dict[str, n
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_a_changed_bit_anywhere_is_noticed_and_mended(place: float, bit: int) -> None:
     cache.remembered("numbers", lambda: NUMBERS)
-    path = cache.folder() / "numbers.safetensors"
+    path = cache.folder() / f"numbers{ENDING}"
     good = path.read_bytes()
     bad = bytearray(good)
     bad[int(place * len(bad))] ^= 1 << bit
@@ -71,7 +79,7 @@ def test_a_changed_bit_anywhere_is_noticed_and_mended(place: float, bit: int) ->
 @given(kept=st.floats(0, 1, exclude_max=True))
 def test_a_file_that_was_cut_off_is_made_again(kept: float) -> None:
     cache.remembered("numbers", lambda: NUMBERS)
-    path = cache.folder() / "numbers.safetensors"
+    path = cache.folder() / f"numbers{ENDING}"
     good = path.read_bytes()
     path.write_bytes(good[: int(kept * len(good))])
     with pytest.warns(UserWarning, match="made again"):
@@ -84,8 +92,9 @@ def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ONEWORD_CACHE", str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="set ONEWORD_CACHE"):
+    with pytest.warns(UserWarning, match="set ONEWORD_CACHE") as said:
         assert same(cache.remembered("numbers", lambda: NUMBERS), NUMBERS)
+    assert len(said) == 1
 
 
 @given(parts=st.lists(st.text(max_size=3), max_size=4), others=st.lists(st.text(max_size=3), max_size=4))
@@ -101,7 +110,188 @@ def test_the_folder_is_the_users_cache_unless_told_otherwise(monkeypatch: pytest
     assert cache.usage() == (0, 0)
 
 
-def test_usage_counts_files_and_bytes() -> None:
-    cache.remembered("numbers", lambda: NUMBERS)
-    files, size = cache.usage()
-    assert (files, size) == (1, (cache.folder() / "numbers.safetensors").stat().st_size)
+# Size ---------------------------------------------------------------------------------------------------------------
+
+
+def store(name: str, numbers: int = 1000) -> int:
+    """An entry of that many bytes and a few; returns its size on disk."""
+    cache.remembered(name, lambda: {"x": np.zeros(numbers, dtype=np.int8)})
+    return (cache.folder() / f"{name}{ENDING}").stat().st_size
+
+
+def names() -> set[str]:
+    return {path.name.removesuffix(ENDING) for path in cache.folder().iterdir()}
+
+
+def test_usage_counts_files_and_bytes_and_clear_removes_them(folder: Path) -> None:
+    assert cache.clear() == (0, 0)
+    size = store("a") + store("b", 5000)
+    assert cache.usage() == cache.clear() == (2, size)
+    assert cache.usage() == (0, 0)
+    assert not any(folder.iterdir())
+
+
+def test_files_of_others_are_neither_counted_nor_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights of many hours")
+    (folder / ".model.safetensors.0123456789abcdef").write_bytes(b"somebody's")
+    monkeypatch.setenv("ONEWORD_CACHE_LIMIT", "1")
+    store("a")
+    store("b")
+    assert cache.usage().files == cache.clear().files == 1
+    assert {path.name for path in folder.iterdir()} == {"model.safetensors", ".model.safetensors.0123456789abcdef"}
+
+
+@pytest.mark.parametrize(
+    ("said", "bytes_"),
+    [
+        ("", 2_000_000_000),
+        ("500MB", 500_000_000),
+        ("1.5 gb", 1_500_000_000),
+        ("2GiB", 2 << 30),
+        ("64k", 64_000),
+        ("12", 12),
+        ("0", 0),
+        ("7 B", 7),
+    ],
+)
+def test_the_limit_is_a_size_with_a_unit(monkeypatch: pytest.MonkeyPatch, said: str, bytes_: int) -> None:
+    monkeypatch.setenv("ONEWORD_CACHE_LIMIT", said)
+    assert cache.limit() == bytes_
+
+
+@pytest.mark.parametrize("said", ["a lot", "-1GB", "5 XB", "1e9", "GB", "nan", "٣MB", "9" * 400])
+def test_a_limit_that_is_no_size_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("ONEWORD_CACHE_LIMIT", said)
+    with pytest.raises(RangeError, match=f"expected a size such as 500MB .* got '{said}'"):
+        cache.remembered("numbers", never)
+
+
+@given(uses=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=12), room=st.integers(0, 4))
+def test_the_entries_used_last_stay_within_the_limit(uses: list[str], room: int) -> None:
+    cache.clear()
+    size = store("a")
+    cache.clear()
+    expected: list[str] = []  # oldest first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONEWORD_CACHE_LIMIT", str(room * size))
+        for moment, name in enumerate(uses):
+            store(name)
+            # The clock of a file system is too coarse for this test, which is quicker than anybody.
+            os.utime(cache.folder() / f"{name}{ENDING}", (moment, moment))
+            expected = [other for other in expected if other != name] + [name]
+            expected = expected[-max(room, 1) :]
+            assert names() == set(expected)
+
+
+def test_reading_an_entry_is_using_it(folder: Path) -> None:
+    store("a")
+    os.utime(folder / f"a{ENDING}", (1, 1))
+    cache.remembered("a", never)
+    assert time.time() - (folder / f"a{ENDING}").stat().st_mtime < 60
+
+
+# Processes ----------------------------------------------------------------------------------------------------------
+
+SHARED = """
+import os, sys, time, warnings
+from pathlib import Path
+import numpy as np
+from oneword.text import cache
+warnings.simplefilter("error")  # nothing of this is worth a warning
+marks = Path(sys.argv[1])
+
+def arrays():
+    return {"x": np.arange(30_000)}
+
+def good(found):
+    assert list(found) == ["x"] and np.array_equal(found["x"], np.arange(30_000))
+
+def wait_for(*names):
+    end = time.monotonic() + 60
+    while not all((marks / name).exists() for name in names):
+        assert time.monotonic() < end, f"nobody made {names}"
+        time.sleep(0.001)
+"""
+# Both are in the middle of making the entry at the same time, and so both write it.
+FILL = """
+def make():
+    (marks / sys.argv[2]).touch()
+    wait_for("one", "two")
+    return arrays()
+good(cache.remembered("shared", make))
+good(cache.remembered("shared", arrays))
+"""
+READ = """
+(marks / "reads").touch()
+wait_for("disturbs")
+made = []
+end = time.monotonic() + 60
+while len(made) < 30:  # until the other process came between that often
+    good(cache.remembered("shared", lambda: made.append(1) or arrays()))
+    assert time.monotonic() < end
+(marks / "done").touch()
+"""
+DISTURB = """
+wait_for("reads")
+(marks / "disturbs").touch()
+while not (marks / "done").exists():
+    {act}
+"""
+ACTS = {
+    "clears": "cache.clear()",
+    "evicts": "cache.remembered('other', arrays); (cache.folder() / 'other.oneword.safetensors').unlink()",
+}
+
+
+def start(script: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SHARED + script, *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def finish(*processes: subprocess.Popen[str]) -> None:
+    for process in processes:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+
+
+def test_two_processes_that_fill_an_entry_at_once_leave_one_valid_entry(tmp_path: Path, folder: Path) -> None:
+    finish(start(FILL, tmp_path, "one"), start(FILL, tmp_path, "two"))
+    assert [path.name for path in folder.iterdir()] == [f"shared{ENDING}"]
+    assert np.array_equal(cache.remembered("shared", never)["x"], np.arange(30_000))
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_another_process_removes_meanwhile_is_made_again(tmp_path: Path, folder: Path, act: str) -> None:
+    reader = start(READ, tmp_path)
+    other = start(DISTURB.format(act=ACTS[act]), tmp_path, ONEWORD_CACHE_LIMIT="1")
+    finish(reader, other)
+    assert all(path.name.endswith(ENDING) and not path.name.startswith(".") for path in folder.iterdir())
+
+
+def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path, folder: Path) -> None:
+    die = "os.fsync = lambda _: os.kill(os.getpid(), 9)\ncache.remembered('shared', arrays)"
+
+    def leftover() -> Path:
+        process = start(die, tmp_path)
+        process.communicate(timeout=120)
+        assert process.returncode == -signal.SIGKILL
+        (path,) = folder.glob(".*")
+        return path
+
+    path = leftover()
+    assert cache.usage() == (0, 0)
+    store("a")
+    assert path.exists()  # somebody may still be writing it
+    os.utime(path, (1, 1))
+    store("b")
+    assert names() == {"a", "b"}
+    path = leftover()
+    size = path.stat().st_size
+    before = cache.usage()
+    assert cache.clear() == (before.files + 1, before.bytes + size)
+    assert names() == set()

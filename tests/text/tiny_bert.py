@@ -18,16 +18,15 @@ needs_minilm = pytest.mark.skipif(MINILM.version is None, reason="needs oneword[
 needs_reviews = pytest.mark.skipif(REVIEWS.version is None, reason="needs oneword[embedded]")
 
 
-def tiny_tokenizer(*, around: bool = True) -> Tokenizer:
+def tiny_tokenizer() -> Tokenizer:
     """WordPiece that truncates and pads to 6, as published ones do to 128."""
     tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(VOCABULARY[:5])
-    if around:
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-        )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     tokenizer.enable_truncation(6)
     tokenizer.enable_padding(length=6)
     return tokenizer

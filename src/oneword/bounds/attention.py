@@ -1,4 +1,4 @@
-"""Closed-form certificates for attention, before any branching.
+"""Closed-form certificates for normalised attention, before any branching.
 
 Row j ≠ i moves on the segment from o_j⁻ (word i ignored) to y (nothing but word i), so its squared move, convex
 along the segment, is at most that of the two ends together: a_j + ‖w_j + q̄_jΔ‖² with w_j = (q̄_j − p_j)(x_i − o_j⁻).
@@ -8,11 +8,15 @@ ball lets the score rise. Row i stays in the hull of the changed words.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.maps.attention_probe import AttentionProbe
+from oneword.maps.leave_one_out import LeaveOneOut
+from oneword.maps.scores import GroupedScore, ReLU, Score
 
 # More than the rounding of sums of n·d terms in float64, for every n·d below 10¹⁰.
 OUTWARDS = 1 + 1e-9
@@ -20,53 +24,108 @@ OUTWARDS = 1 + 1e-9
 EXPANDED = 1e-12
 
 
-def segment_bound(probe: AttentionProbe, r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+class Rows(Protocol):
+    """Attention at one text, a Probe or a head of one: values X, keys K, Q, scores S (−∞: hidden), weights, outputs."""
+
+    @property
+    def X(self) -> Float[Tensor, "n v"]: ...
+    @property
+    def K(self) -> Float[Tensor, "n d"]: ...
+    @property
+    def Q(self) -> Float[Tensor, "n d"]: ...
+    @property
+    def S(self) -> Float[Tensor, "n n"]: ...
+    @property
+    def P(self) -> Float[Tensor, "n n"]: ...
+    @property
+    def O(self) -> Float[Tensor, "n v"]: ...  # noqa: E743
+    @property
+    def score(self) -> Score: ...
+
+
+class GroupedRows(Rows, Protocol):
+    """Attention with a grouped score."""
+
+    @property
+    def without(self) -> LeaveOneOut: ...
+
+
+@dataclass(frozen=True, eq=False)
+class FarEnds:
+    """The squared moves of the rows j ≠ i together are at most fixed + far·‖Δ‖² + 2 pull·Δ, at each position i.
+
+    | field | meaning |
+    |---|---|
+    | `fixed` | Σ_j p_j²‖β_j‖² + (q̄_j − p_j)²‖β_j‖² |
+    | `far` | Σ_j q̄_j² |
+    | `pull` | Σ_j q̄_j (q̄_j − p_j) β_j |
+    """
+
+    fixed: Float[Tensor, " n"]
+    far: Float[Tensor, " n"]
+    pull: Float[Tensor, "n v"]
+
+
+def segment_bound(rows: GroupedRows, r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """An upper bound on the squared change at each position: the smaller of `plain` and `reachable`."""
-    # Outwards here too: where nothing else is attended to, the ReLU share jumps from 0 to 1 as a score turns positive.
-    rise = r[:, None] * probe.K.norm(dim=1)
-    score = probe.S.mT
-    reach = score + rise + (OUTWARDS - 1) * (score.abs() + rise)
-    reachable = probe.score.share(probe.score.mass(reach), probe.without.rest)
-    rows = torch.minimum(
-        _other_rows(probe, torch.ones_like(reachable), r),
-        _other_rows(probe, (reachable * OUTWARDS).clamp_max(1), r),
-    )
-    return (rows + _own_row(probe, r)) * OUTWARDS
+    others = [ends.fixed + ends.far * r.square() + 2 * r * ends.pull.norm(dim=1) for ends in far_ends(rows, r)]
+    return (torch.minimum(*others) + own_row(rows, r)) * OUTWARDS
 
 
-def _other_rows(probe: AttentionProbe, q: Float[Tensor, "n n"], r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Σ_{j≠i} of the segment bound, for attention on the changed word of at most q_ij."""
-    without = probe.without
-    p = without.share
+def far_ends(rows: GroupedRows, r: Float[Tensor, " n"]) -> tuple[FarEnds, FarEnds]:
+    """`plain` and `reachable`, for words that move by at most r."""
+    assert isinstance(rows.score, GroupedScore)
+    reachable = rows.score.share(rows.score.mass(highest(rows, r)), rows.without.rest)
+    seen = torch.ones_like(reachable).masked_fill(rows.S.mT.isneginf(), 0)
+    return _far_ends(rows, seen), _far_ends(rows, (reachable * OUTWARDS).clamp_max(1))
+
+
+def highest(rows: Rows, r: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
+    """[i, j]: the highest score that row j may come to give word i, rounded outwards.
+
+    Outwards here too: where nothing else is attended to, the ReLU share jumps from 0 to 1 as a score turns positive.
+    """
+    rise, score = r[:, None] * rows.K.norm(dim=1), rows.S.mT
+    return score + rise + (OUTWARDS - 1) * (score.masked_fill(score.isneginf(), 0).abs() + rise)
+
+
+def _far_ends(rows: GroupedRows, q: Float[Tensor, "n n"]) -> FarEnds:
+    """For attention on the changed word of at most q_ij."""
+    without = rows.without
+    p, q = without.share, q.clone().fill_diagonal_(0)
     # beta2 is ‖x‖² − 2x·o + ‖o‖²: where the two nearly agree, it is only as good as ε(‖x‖² + ‖o‖²).
-    size = probe.X.square().sum(1)[:, None] + probe.O.square().sum(1)
-    beta2 = without.beta2 + EXPANDED * size / without.spare.square()
+    size = rows.X.square().sum(1)[:, None] + rows.O.square().sum(1)
+    beta2 = (without.beta2 + EXPANDED * size / without.spare.square()).fill_diagonal_(0)
     rise = (q - p).clamp_min(0)  # q̄ ≥ p but for rounding
-    ends = p.square() * beta2 + rise.square() * beta2 + q.square() * r[:, None].square()
-    cross = (q * rise / without.spare).fill_diagonal_(0)  # Σ_j q̄_j w_j = Σ_j cross_ij (x_i − o_j)
-    total = cross.sum(1, keepdim=True) * probe.X
+    cross = q * rise / without.spare  # Σ_j q̄_j (q̄_j − p_j) β_j = Σ_j cross_ij (x_i − o_j)
+    pull = cross.sum(1, keepdim=True) * rows.X
     if without.sharp is None:
-        total = total - cross @ probe.O
+        pull = pull - cross @ rows.O
     else:
         sharp = cross * without.sharp
-        total = total - (cross - sharp) @ probe.O - sharp @ without.outputs
-    return ends.fill_diagonal_(0).sum(1) + 2 * r * total.norm(dim=1)
+        pull = pull - (cross - sharp) @ rows.O - sharp @ without.outputs
+    return FarEnds(((p.square() + rise.square()) * beta2).sum(1), q.square().sum(1), pull)
 
 
-def _own_row(probe: AttentionProbe, r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    distance = torch.cdist(probe.X, probe.O, compute_mode="donot_use_mm_for_euclid_dist")  # ‖x_l − o_i‖, [l, i]
+def own_row(rows: Rows, r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """An upper bound on the squared move of row i itself, whose value moves by at most r."""
+    distance = distances(rows)
     moved = distance.diagonal() + r
     others = distance.clone().fill_diagonal_(0).amax(0)
-    return torch.maximum(torch.maximum(others, moved), _vanishing(probe)).square()
+    return torch.maximum(torch.maximum(others, moved), _vanishing(rows)).square()
 
 
-def hull_bound(probe: AttentionProbe, r: float) -> float:
-    """An upper bound on the squared change when any number of words change by at most r each."""
-    distance = torch.cdist(probe.X, probe.O, compute_mode="donot_use_mm_for_euclid_dist")
-    return float(torch.maximum(distance.amax(0) + r, _vanishing(probe)).square().sum()) * OUTWARDS
+def hull_bound(rows: Rows, r: float) -> float:
+    """An upper bound on the squared change when any number of values change by at most r each."""
+    return float(torch.maximum(distances(rows).amax(0) + r, _vanishing(rows)).square().sum()) * OUTWARDS
 
 
-def _vanishing(probe: AttentionProbe) -> Float[Tensor, " n"]:
+def distances(rows: Rows) -> Float[Tensor, "n n"]:
+    """‖x_l − o_i‖, [l, i]; 0 where row i does not see word l."""
+    distance = torch.cdist(rows.X, rows.O, compute_mode="donot_use_mm_for_euclid_dist")
+    return distance.masked_fill(rows.S.mT.isneginf(), 0)
+
+
+def _vanishing(rows: Rows) -> Float[Tensor, " n"]:
     """How far o_i moves if its row comes to attend to nothing, which only ReLU rows can."""
-    can = probe.score.name != "softmax"
-    return probe.O.norm(dim=1) if can else probe.O.new_zeros(probe.n)
+    return rows.O.norm(dim=1) if isinstance(rows.score, ReLU) else rows.O.new_zeros(len(rows.O))

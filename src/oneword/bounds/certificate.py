@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable
@@ -12,19 +13,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.bounds.attention import hull_bound, segment_bound
+from oneword.bounds.attention import Rows, hull_bound, segment_bound
 from oneword.bounds.branch import branch_and_bound
+from oneword.bounds.heads import heads_bound, heads_hull_bound, output_gain
 from oneword.bounds.kernels import ROUNDING
-from oneword.bounds.layers import DENSE_WIDTH, position_bounds
+from oneword.bounds.layers import DENSE_WIDTH, layer_norm, position_bounds
+from oneword.bounds.sparse import support_bound
+from oneword.bounds.unnormalised import interval_bound
 from oneword.errors import RangeError
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe
+from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.random import LayeredProbe
-from oneword.maps.scores import Softmax
+from oneword.maps.rescored_probe import RescoredProbe
+from oneword.maps.scores import GroupedScore, Linear, ReLU, Score, Sigmoid, Softmax, Sparsemax
 from oneword.perturb import Constraint
 
 Progress = Callable[[float], None]
+BOUNDED = (Softmax, ReLU, Sigmoid, Linear, Sparsemax)  # the scores that the proofs are about
 
 
 @dataclass(frozen=True)
@@ -86,8 +93,12 @@ def _dispatch(
     any_rows: int | None,
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
-    if isinstance(probe, AttentionProbe):
+    if isinstance(probe, AttentionProbe) and probe.score.normalised:
         return _attention(probe, rows, within, found, effort, progress)
+    if isinstance(probe, AttentionProbe | RescoredProbe):
+        return _closed(probe, rows, within)
+    if isinstance(probe, MultiHeadProbe):
+        return _heads(probe, rows, within)
     if isinstance(probe, LayeredProbe):
         return _layered(probe, rows, within, any_rows, progress)
     return None, "no certificate: none is known for this map"
@@ -101,14 +112,13 @@ def _attention(
     effort: Certify,
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
-    if not probe.score.normalised:
-        return None, f"no certificate: none is known for {probe.score.name}, whose outputs the words do not bound"
+    """Softmax and ReLU, normalised."""
     exact = _in_double(probe)
+    assert isinstance(exact, AttentionProbe)
     reach = _reach(within, probe.X)
-    slack = _slack(exact, float(reach.max()))
+    slack = _slack(exact, reach, reach)
     if rows.shape[1] > 1:
-        bound = math.sqrt(hull_bound(exact, float(reach.max()))) + slack
-        return torch.full((len(rows),), bound, dtype=torch.float64), "convex hull of the changed words"
+        return _hull(rows, hull_bound(exact, float(reach.max())), slack)
     at = rows[:, 0].cpu()
     upper2 = segment_bound(exact, reach)[at]
     value2 = found.double().cpu().square()
@@ -120,7 +130,54 @@ def _attention(
             exact, before, value2.numpy(), at.tolist(), reach[at].numpy(), target2, effort.seconds, progress
         )
         upper2, how = torch.from_numpy(np.minimum(before, after)), "branch and bound"
-    return upper2.sqrt() * (1 + 1e-12) + slack, how
+    return _root(upper2) + slack, how
+
+
+def _closed(
+    probe: AttentionProbe | RescoredProbe, rows: Int[Tensor, "p m"], within: Constraint
+) -> tuple[Tensor | None, str]:
+    """What has a closed form and no more: sparsemax, and scores that are not normalised."""
+    if (none := _unknown(probe.score, rows)) is not None:
+        return None, none
+    exact, reach = _in_double(probe), _reach(within, probe.X)
+    slack = _slack(exact, reach, reach)
+    if rows.shape[1] > 1:
+        return _hull(rows, hull_bound(exact, float(reach.max())), slack)
+    if isinstance(exact, RescoredProbe):
+        upper2 = support_bound(exact, reach, reach)
+    else:
+        upper2 = interval_bound(exact, reach, reach, layer_norm(exact.W_symmetric))
+    return _root(upper2[rows[:, 0].cpu()]) + slack, "closed form"
+
+
+def _heads(probe: MultiHeadProbe, rows: Int[Tensor, "p m"], within: Constraint) -> tuple[Tensor | None, str]:
+    if (none := _unknown(probe.phi.score, rows)) is not None:
+        return None, none
+    exact = copy.deepcopy(probe.phi).double().cpu().at(probe.X.double().cpu())
+    reach, longest = _reach(within, probe.X), float(exact.X.norm(dim=1).max())
+    slack = sum(_slack(head, reach, layer_norm(head.W_V) * reach, longest) for head in exact.heads)
+    slack *= output_gain(exact)
+    if rows.shape[1] > 1:
+        return _hull(rows, heads_hull_bound(exact, float(reach.max())), slack)
+    return _root(heads_bound(exact, reach)[rows[:, 0].cpu()]) + slack, "closed form, head by head"
+
+
+def _unknown(score: Score, rows: Int[Tensor, "p m"]) -> str | None:
+    """Why nothing is known, or None."""
+    if not isinstance(score, BOUNDED):
+        return f"no certificate: none is known for {score.name}"
+    if rows.shape[1] > 1 and not score.normalised:
+        return f"no certificate: none is known for several words under {score.name}, which the words do not bound"
+    return None
+
+
+def _root(upper2: Tensor) -> Tensor:
+    return upper2.sqrt() * (1 + 1e-12)
+
+
+def _hull(rows: Int[Tensor, "p m"], bound2: float, slack: float) -> tuple[Tensor, str]:
+    bound = math.sqrt(bound2) * (1 + 1e-12) + slack
+    return torch.full((len(rows),), bound, dtype=torch.float64), "convex hull of the changed words"
 
 
 def _reach(within: Constraint, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
@@ -130,17 +187,20 @@ def _reach(within: Constraint, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     return reach + 8 * torch.finfo(X.dtype).eps * (exact.norm(dim=1) + reach)
 
 
-def _slack(probe: AttentionProbe, r: float) -> float:
+def _slack(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"], longest_word: float | None = None) -> float:
     """What the rounding of K, of the scores and of O adds to the change of all rows together.
 
-    A share is wrong by no more than its score, and then its row by at most ‖x_i − o_j⁻‖ + ‖Δ‖ times as much.
+    A share is wrong by no more than its score, and then its row by at most ‖x_i − o_j⁻‖ + ‖Δ‖ times as much. Where
+    one score moves other weights of its row too (sparsemax), or weights do not sum to 1, all n of them count.
     """
-    longest = float(probe.X.norm(dim=1).max())
-    wrong = ROUNDING * (1 + float(probe.K.norm(dim=1).max()) * (longest + r))
-    return math.sqrt(probe.n) * (2 * longest + r) * min(wrong, 1.0)
+    n, longest = len(rows.X), float(rows.X.norm(dim=1).max())
+    farthest = (longest if longest_word is None else longest_word) + float(r.max())
+    wrong = ROUNDING * (1 + float(rows.K.norm(dim=1).max()) * farthest)
+    shares = isinstance(rows.score, GroupedScore) and rows.score.normalised
+    return math.sqrt(n) * (2 * longest + float(reach.max())) * (min(wrong, 1.0) if shares else n * wrong)
 
 
-def _in_double(probe: AttentionProbe) -> AttentionProbe:
+def _in_double(probe: AttentionProbe | RescoredProbe) -> AttentionProbe | RescoredProbe:
     """A certificate is computed in float64 on the CPU, whatever the search used."""
     if probe.X.dtype == torch.float64 and probe.X.device.type == "cpu":
         return probe

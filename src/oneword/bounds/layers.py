@@ -57,7 +57,7 @@ def _block_norm(V: Float[Tensor, "k d"], theta: tuple[Float[Tensor, " k"], float
     return _root_of_top(gram, size, len(V))
 
 
-def layer_norm(V: Float[Tensor, "k k"]) -> float:
+def layer_norm(V: Float[Tensor, "k l"]) -> float:
     """An upper bound on ‖V‖: sharp for moderate widths, the cheap norms beyond."""
     if max(V.shape) <= DENSE_WIDTH:
         W = V.double()

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from oneword._version import __version__
+from oneword.cli.cache import cache
 from oneword.cli.doctor import doctor
 from oneword.cli.experiments import reproduce, sweep
 from oneword.cli.measure import measure
@@ -41,6 +42,7 @@ def _common(
 
 for command in (measure, reproduce, sweep, doctor):
     app.command()(command)
+app.add_typer(cache, name="cache")
 
 
 def main() -> None:

@@ -24,7 +24,9 @@ from oneword.maps.activations import ACTIVATIONS
 FORMAT = 1
 
 LAYERED = ("rf", "drf")
-ATTENTION = {"attention": "softmax", "attention-relu": "relu", "attention-relu-unnormalised": "relu-unnormalised"}
+ATTENTION = {"attention": "softmax"} | {
+    f"attention-{score}": score for score in ("relu", "relu-unnormalised", "sparsemax", "sigmoid", "linear")
+}
 MAPS = (*LAYERED, *ATTENTION)
 WORDS = ("gaussian", "clustered", "corpus")
 

@@ -30,7 +30,7 @@ def sweep(
 
     | argument | meaning |
     |---|---|
-    | `maps` | out of rf, drf, attention, attention-relu, attention-relu-unnormalised |
+    | `maps` | rf, drf, attention, and attention-… with relu, relu-unnormalised, sparsemax, sigmoid or linear |
     | `words_from` | "gaussian", "clustered" or "corpus" |
     | `out` | a folder to keep cells in, so that a sweep that was stopped goes on; by default none is kept |
     | `workers` | processes; 0 does all in this one, None takes as many as there are cores |

@@ -14,13 +14,14 @@ from oneword._random import normal, resolve_seed
 from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap, check_matches
-from oneword.maps.scores import Score, Softmax, score
+from oneword.maps.rescored_probe import RescoredProbe
+from oneword.maps.scores import GroupedScore, Score, Softmax, score
 from oneword.text.context import check_finite
 
 
 @final
 class AttentionFeatures(FeatureMap):
-    """RAF of the paper. `W` (d × d) plays W_Qᵀ W_K; `score` is "softmax", "relu", "relu-unnormalised" or a Score."""
+    """RAF of the paper. `W` (d × d) plays W_Qᵀ W_K; `score` is a Score or the name of one in `maps.scores.SCORES`."""
 
     W: Float[Tensor, "d d"]
 
@@ -73,8 +74,8 @@ class AttentionFeatures(FeatureMap):
         check_matches(X, self.W, self.d)
         return self.score.attend(self.scores(X)) @ X
 
-    def at(self, X: Float[Tensor, "n d"]) -> AttentionProbe:
-        return AttentionProbe(self, X)
+    def at(self, X: Float[Tensor, "n d"]) -> AttentionProbe | RescoredProbe:
+        return AttentionProbe(self, X) if isinstance(self.score, GroupedScore) else RescoredProbe(self, X)
 
     def describe(self) -> Mapping[str, Any]:
         return {"map": "AttentionFeatures", "score": self.score.name, "d": self.d, "seed": self.seed}

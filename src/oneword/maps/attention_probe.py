@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
-from oneword.maps.base import SHORT, Probe, check_candidates, check_matches, feature_norm
+from oneword.maps.base import Probe, check_candidates, check_matches, feature_norm
 from oneword.maps.leave_one_out import LeaveOneOut
+from oneword.maps.scores import GroupedScore
+from oneword.maps.starts import KeyStarts
 
 if TYPE_CHECKING:
     from oneword.maps.attention import AttentionFeatures
@@ -34,12 +33,13 @@ if TYPE_CHECKING:
 
 @final
 class AttentionProbe(Probe):
-    """φ.at(X) for attention: a candidate costs O(nd + d²)."""
+    """φ.at(X) for attention with a grouped score: a candidate costs O(nd + d²)."""
 
     cheap = True
 
     def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
         check_matches(X, phi.W, phi.d)
+        assert isinstance(phi.score, GroupedScore)  # AttentionFeatures.at has chosen
         X, W = X.detach(), phi.W.detach()
         self.X, self.W, self.score = X, W, phi.score
         root = math.sqrt(phi.d)
@@ -225,31 +225,14 @@ class AttentionProbe(Probe):
     # Where to start a search ---------------------------------------------------------------------------------------
 
     @cached_property
-    def _mean_key(self) -> Float[Tensor, " d"]:
-        return _unit(self.K.mean(0))
-
-    @cached_property
-    def _key_directions(self) -> Float[Tensor, "s d"]:
-        """Where many rows look at once: the mean key, centres of clusters of keys, ± their leading axes, few keys."""
-        U = _unit(self.K)
-        parts = [self._mean_key[None], _centres(U, min(8, self.n))]
-        _, axes = torch.linalg.eigh(self.K.mT @ self.K if self.d <= self.n else self.K @ self.K.mT)
-        axes = axes[:, -4:] if self.d <= self.n else self.K.mT @ axes[:, -4:]
-        parts += [_unit(axes.mT), -_unit(axes.mT)]
-        if self.n <= SHORT:  # a short text: each key, and mixtures in which a few of them dominate
-            mixture = np.random.default_rng(0).exponential(size=(64, self.n)) ** 2
-            parts += [U, _unit(torch.from_numpy(mixture).to(U) @ U)]
-        return torch.cat(parts)
+    def _starts(self) -> KeyStarts:
+        return KeyStarts(self.X, self.K, self.O)
 
     def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
-        x = self.X[i]  # (p, m, d)
-        away = _unit(x - self.O.mean(0))
-        toward = self._key_directions[:, None] + 0.7 * away[:, None]  # (p, s, m, d)
-        rest = torch.stack([self._mean_key.expand_as(x), away, -away, -x], 1)
-        return torch.cat([rest, toward], 1)
+        return self._starts.directions(i)
 
     def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
-        return self._mean_key.expand(len(i), 1, i.shape[1], self.d)
+        return self._starts.leading(i)
 
 
 class _OneRowChange(torch.autograd.Function):
@@ -267,14 +250,3 @@ class _OneRowChange(torch.autograd.Function):
     def backward(ctx: Any, by_value: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return by_value[:, None] * gradient, None, None
-
-
-def _unit(v: Tensor) -> Tensor:
-    return v / v.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
-
-
-def _centres(U: Float[Tensor, "n d"], k: int) -> Float[Tensor, "k d"]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an empty cluster is no harm: equal words make them
-        centres, _ = kmeans2(U.double().cpu().numpy(), k, iter=10, minit="++", rng=np.random.default_rng(0))
-    return _unit(torch.from_numpy(centres).to(U))

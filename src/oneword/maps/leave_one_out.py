@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from oneword.maps.scores import Score
+from oneword.maps.scores import GroupedScore
 
 # A row leaves the formula in o_j for the one in o_j⁻ where word i has more than this share of its attention:
 # dividing by 1 − p costs a factor 1/(1 − p) of accuracy, and at most one word of a row can be above one half.
@@ -42,7 +42,7 @@ class LeaveOneOut:
     @classmethod
     def of(
         cls,
-        score: Score,
+        score: GroupedScore,
         X: Float[Tensor, "n d"],
         S: Float[Tensor, "n n"],
         P: Float[Tensor, "n n"],
@@ -68,14 +68,19 @@ class LeaveOneOut:
         if not score.normalised:  # o⁻ = 0
             return plain
         spare = score.share(rest, score.mass(s))  # 1 − p
-        sharp = p > SHARP
-        alone = sharp | (spare + p == 0)  # an empty row has o = o⁻ = 0
-        spare = torch.where(alone, torch.ones_like(spare), spare)
+        sharp = plain.share > SHARP  # never the void row i, but there too nothing may be divided by 0
+        alone = (p > SHARP) | (spare + p == 0)  # an empty row has o = o⁻ = 0
+        spare = torch.where(alone, torch.ones_like(spare), spare).scatter(1, own, 1)
         plain = replace(plain, spare=spare, beta2=_squared_distances(x, O) / spare.square())
         return plain._sharpened(score, X, S, words, sharp) if bool(sharp.any()) else plain
 
     def _sharpened(
-        self, score: Score, X: Float[Tensor, "n d"], S: Float[Tensor, "n n"], words: Tensor, sharp: Bool[Tensor, "p n"]
+        self,
+        score: GroupedScore,
+        X: Float[Tensor, "n d"],
+        S: Float[Tensor, "n n"],
+        words: Tensor,
+        sharp: Bool[Tensor, "p n"],
     ) -> LeaveOneOut:
         k, j = sharp.nonzero(as_tuple=True)
         without = S[j].scatter(1, words[k, None], -torch.inf)

@@ -18,6 +18,12 @@ CAPTIONS = {
         "trials, medians are joined; at the largest d the band reaches up to the median certificate, an upper "
         "bound. Dotted: slopes 0 and −½.",
     ),
+    "scores": (
+        "Which score functions keep word sensitivity",
+        "S of attention whose weights come from the scores in six ways, for the same texts and the same W: softmax and "
+        "sparsemax let one word draw all attention, the others do not. Dots are trials, marks their medians: searched, "
+        "so lower bounds on S; slopes are fits of log S on log n over all trials. Dotted: slopes 0 and −½.",
+    ),
     "families": (
         "Real, Gaussian and clustered words",
         "The theorems assume nothing about how words are distributed: the same curves for each family of words at "

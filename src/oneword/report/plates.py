@@ -43,6 +43,7 @@ from oneword.report.table import shown
 REFERENCE = Look("", GREY, "", "")
 BOUND = Look("", BLACK, "", "")
 VACUOUS = 3.0  # certificates further than this above the value say nothing of it, and would flatten the picture
+OTHER_SCORES = [map_ for map_ in MAPS if map_.startswith("attention-") and map_ != "attention-relu"]
 TOP = 9.0  # errors above are drawn here, as the captions say
 LENGTH, S = Axis("n, words in the text", log=True), Axis("word sensitivity S", log=True)
 
@@ -51,10 +52,14 @@ def plates(table: pd.DataFrame, fits: pd.DataFrame | None = None) -> list[Plate]
     """Every figure; `fits` is what `experiments.fit.fits` makes of the same table (without it no slopes are shown)."""
     table = complete(table)
     curves = one_word(table)
+    compared = every_score(curves)
+    # Where all scores have a picture of their own, the others keep to those of the paper.
+    papers = curves if compared.empty else curves[~curves["map"].isin(OTHER_SCORES)]
     return [
-        contrast(curves, fits),
+        contrast(papers, fits),
         random_features(curves, fits),
-        attention(curves, fits),
+        attention(papers, fits),
+        scores(compared, fits),
         families(curves, fits),
         mass(curves),
         kinds(curves),
@@ -111,6 +116,27 @@ def attention(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
         for panel in _ladder(of_map(curves, map_), "d", fits, MAPS[map_].name, (0.0, -0.5))
     ]
     return _plate("fig3-attention", panels, "RAF or ReLU-RAF", share_y=True)
+
+
+def scores(compared: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
+    """Which score functions keep word sensitivity as the text grows."""
+    marks: list[Mark] = []
+    for map_, look in MAPS.items():
+        rows = of_map(compared, map_)
+        if len(rows):
+            marks += _curve(rows, look, f"{look.name}{_slope(rows, fits)}")
+    title = f"d = {compared['d'].max():g}" if marks else ""
+    panels = [Panel(title, _lengths(compared), S, (*marks, *_references(marks)))] if marks else []
+    return _plate("scores", panels, "three scores of attention at one d")
+
+
+def every_score(curves: pd.DataFrame) -> pd.DataFrame:
+    """Attention of one family of words, at the largest d where three scores were measured at two lengths or more."""
+    rows = curves[curves["map"].str.startswith("attention", na=False)]
+    rows = rows[rows["words_from"] == first_family(rows)]
+    rows = rows[rows.groupby(["map", "d"])["n"].transform("nunique") > 1]
+    rows = rows[rows.groupby("d")["map"].transform("nunique") > 2]
+    return rows[rows["d"] == rows["d"].max()]
 
 
 def families(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:

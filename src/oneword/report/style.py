@@ -37,6 +37,9 @@ MAPS = {
     "attention": Look("RAF (softmax)", VERMILION, "s", "square"),
     "attention-relu": Look("ReLU-RAF", PURPLE, "D", "diamond"),
     "attention-relu-unnormalised": Look("ReLU-RAF, not normalised", ORANGE, "v", "triangle-down"),
+    "attention-sparsemax": Look("sparsemax-RAF", BLUE, "o", "circle"),
+    "attention-sigmoid": Look("sigmoid-RAF, not normalised", GREEN, "^", "triangle-up"),
+    "attention-linear": Look("linear RAF, not normalised", SKY, "P", "cross"),
 }
 FAMILIES = {
     "corpus": Look("words of reviews", VERMILION, "s", "square"),

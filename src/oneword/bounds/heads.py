@@ -1,0 +1,67 @@
+"""Closed-form certificates for multi-head attention: those of its heads, which share one Δ.
+
+A head averages values, so its rows move as those of attention do, with W_VᵀΔ in place of Δ. Its bound alone knows
+‖W_VᵀΔ‖ ≤ r‖W_V‖; for normalised grouped scores all heads together do better, with [W_V] all heads' values side by side:
+
+    Σ_h f_h‖W_VʰᵀΔ‖² ≤ r² max_h f_h ‖[W_V]‖²,      Σ_h g_h·W_VʰᵀΔ ≤ r‖Σ_h W_Vʰg_h‖.
+
+W_O multiplies the norm of the change by at most its own.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from oneword.bounds.attention import OUTWARDS, far_ends, hull_bound, own_row
+from oneword.bounds.layers import layer_norm
+from oneword.bounds.sparse import support_bound
+from oneword.bounds.unnormalised import interval_bound
+from oneword.maps.multihead_probe import Head, MultiHeadProbe
+from oneword.maps.scores import GroupedScore
+
+
+def heads_bound(probe: MultiHeadProbe, r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """An upper bound on the squared change at each position, for words that move by at most r."""
+    gains = [layer_norm(head.W_V) for head in probe.heads]
+    score = probe.phi.score
+    if not score.normalised:
+        each = [interval_bound(h, r, gain * r, _turn(h)) for h, gain in zip(probe.heads, gains, strict=True)]
+        total = torch.stack(each).sum(0)
+    elif isinstance(score, GroupedScore):
+        total = _segments(probe.heads, gains, r)
+    else:
+        total = torch.stack([support_bound(h, r, gain * r) for h, gain in zip(probe.heads, gains, strict=True)]).sum(0)
+    return total * output_gain(probe) ** 2 * OUTWARDS
+
+
+def _segments(heads: list[Head], gains: list[float], r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    together = layer_norm(torch.cat([head.W_V for head in heads], 1))
+    others = []
+    for ends in zip(*(far_ends(head, r) for head in heads), strict=True):  # all plain, then all reachable
+        far = torch.stack([end.far for end in ends])
+        apart = sum((end.far * gain**2 for end, gain in zip(ends, gains, strict=True)), torch.zeros_like(r))
+        spread = torch.minimum(far.amax(0) * together**2, apart)
+        pull = torch.stack([end.pull @ head.W_V.mT for end, head in zip(ends, heads, strict=True)]).sum(0)
+        fixed = torch.stack([end.fixed for end in ends]).sum(0)
+        others.append(fixed + spread * r.square() + 2 * r * pull.norm(dim=1))
+    own = torch.stack([own_row(head, gain * r) for head, gain in zip(heads, gains, strict=True)]).sum(0)
+    return torch.minimum(*others) + own
+
+
+def heads_hull_bound(probe: MultiHeadProbe, r: float) -> float:
+    """An upper bound on the squared change when any number of words change by at most r each."""
+    each = (hull_bound(head, layer_norm(head.W_V) * r) for head in probe.heads)
+    return sum(each) * output_gain(probe) ** 2 * OUTWARDS
+
+
+def output_gain(probe: MultiHeadProbe) -> float:
+    """‖W_O‖, or 1 without one."""
+    return 1.0 if probe.phi.W_O is None else layer_norm(probe.phi.W_O)
+
+
+def _turn(head: Head) -> float:
+    """The norm of the matrix of a word's score with itself, made symmetric."""
+    W = head.W_Q @ head.W_K.mT / head.root
+    return layer_norm((W + W.mT) / 2)

@@ -1,0 +1,28 @@
+"""The score functions by name."""
+
+from __future__ import annotations
+
+import difflib
+
+from oneword.errors import UnknownNameError
+from oneword.maps.scores.base import GroupedScore, Score
+from oneword.maps.scores.elementwise import Linear, Sigmoid
+from oneword.maps.scores.normalised import ReLU, Softmax
+from oneword.maps.scores.sparsemax import Sparsemax
+
+__all__ = ["SCORES", "GroupedScore", "Linear", "ReLU", "Score", "Sigmoid", "Softmax", "Sparsemax", "score"]
+
+SCORES: dict[str, Score] = {
+    known.name: known for known in (Softmax(), Sparsemax(), ReLU(), ReLU(normalise=False), Sigmoid(), Linear())
+}
+
+
+def score(spec: str | Score) -> Score:
+    """A Score as it is, or the one of that name."""
+    if isinstance(spec, Score):
+        return spec
+    if spec not in SCORES:
+        near = difflib.get_close_matches(spec, SCORES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UnknownNameError(f"expected a score out of {', '.join(SCORES)}, got {spec!r}{hint}")
+    return SCORES[spec]

@@ -1,0 +1,70 @@
+"""The sup over a finite set of words: every one of them tried at every position, so that it is exact."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+
+from oneword.errors import RangeError
+from oneword.maps.base import Probe
+from oneword.measuring.task import Task, by_size, delta_of, rows_of, table_of
+from oneword.result import Sensitivity
+from oneword.search.exhaustive import exhaust
+from oneword.search.status import Status
+from oneword.substitutions import Substitutions
+from oneword.text.context import Context
+from oneword.vocabulary import Replacements
+
+
+def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, task: Task) -> Sensitivity:
+    """Words that have as many tokens as no word of the set stay out of it: their value is NaN."""
+    if task.words > 1:
+        raise RangeError(f"expected one word at a time with a finite set of words, got words={task.words}: use a Ball")
+    within.check(text)
+    values: dict[int, np.ndarray] = {}
+    distances: dict[int, np.ndarray] = {}
+    for members in by_size(text, spots):
+        rows = rows_of(text, probe, members)
+        if rows.shape[1] not in within.names:
+            continue
+        found = exhaust(probe, rows, within, memory=task.search.memory, progress=partial(task.say, "vocabulary"))
+        values |= zip(members, (found.change2.clamp_min(0).sqrt() / probe.norm).cpu().numpy(), strict=True)
+        distances |= zip(members, (found.distance2.clamp_min(0) / probe.d).sqrt().cpu().numpy(), strict=True)
+    if not values:
+        sizes = ", ".join(map(str, sorted(within.names)))
+        raise RangeError(f"expected words of {sizes} token(s) to replace, got none in the text: give other words")
+    every = Substitutions(within.names, values, distances, {i: len(text.rows[i]) for i in values})
+    tops = {i: every.top(i, 1).iloc[0] for i in values}
+    best = max(tops, key=lambda i: float(tops[i]["value"]))
+    names = within.names[len(text.rows[best])]
+    number = torch.tensor([names.index(tops[best]["replacement"])])
+    y = within.rows(torch.tensor(text.rows[best]), probe.d, probe.X.dtype, number)[0].to(probe.X.device)
+    value = [float(tops[i]["value"]) if i in tops else math.nan for i in spots]
+    table = table_of(
+        text,
+        spots,
+        value=value,
+        upper=value,
+        baseline=[float(values[i].mean()) if i in values else math.nan for i in spots],
+        # As objects: pandas would turn the None of a word that nothing can replace into NaN.
+        replacement=pd.Series([tops[i]["replacement"] if i in tops else None for i in spots], dtype=object),
+        distance=[float(tops[i]["distance"]) if i in tops else math.nan for i in spots],
+    )
+    return Sensitivity(
+        value=float(tops[best]["value"]),
+        upper=float(tops[best]["value"]),
+        baseline=float(values[best].mean()),
+        positions=(best,),
+        rows=text.rows[best],
+        delta=delta_of(probe, text.rows[best], y),
+        per_word=table,
+        kind="exact",
+        status=Status.EXACT,
+        certificate=f"exact: all of {within.describe()['shown']} tried",
+        provenance={"substitutions": sum(map(len, values.values()))},
+        substitutions=every,
+    )

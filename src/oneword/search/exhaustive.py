@@ -1,0 +1,71 @@
+"""Exhaustive search: every allowed word at every position, so that what is found is the sup itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from oneword.maps.attention_probe import AttentionProbe
+from oneword.maps.base import Probe
+from oneword.search.substitution import Outcome, Substitution
+from oneword.vocabulary import Replacements
+
+Progress = Callable[[float], None]
+# Relative changes below this are evaluated one by one: expanded squares cancel there, Δ itself does not.
+SMALL = 0.01
+
+
+def exhaust(
+    probe: Probe,
+    rows: Int[Tensor, "p m"],
+    within: Replacements,
+    *,
+    memory: int = 1 << 28,
+    progress: Progress = lambda done: None,
+) -> Outcome:
+    """What each word of m tokens does in the place of each of these words (sets of m rows)."""
+    if rows.shape[1] > 1 or not isinstance(probe, AttentionProbe) or probe.X.device.type != "cpu":
+        return _one_by_one(probe, rows, within, memory, progress)
+    places = rows[:, 0]
+    substitution = Substitution(probe, places)
+    words = within.affine(places, probe.d, probe.X.dtype)
+    if words is None:
+        table = within.rows(places[:1], probe.d, probe.X.dtype)[:, 0]
+        out = substitution.everywhere(table, progress)
+    else:
+        out = substitution.placed(words, progress)
+    out.doubtful.logical_or_(~(out.change2 > (SMALL * probe.norm) ** 2))
+    for k in out.doubtful.any(1).nonzero()[:, 0].tolist():
+        some = out.doubtful[k].nonzero()[:, 0]
+        again = _one_by_one(probe, rows[k : k + 1], within, memory, lambda done: None, some)
+        out.change2[k, some], out.distance2[k, some] = again.change2[0], again.distance2[0]
+    return out
+
+
+def _one_by_one(
+    probe: Probe,
+    rows: Int[Tensor, "p m"],
+    within: Replacements,
+    memory: int,
+    progress: Progress,
+    some: Int[Tensor, " words"] | None = None,
+) -> Outcome:
+    """Any map: each candidate through the Probe."""
+    change2, distance2 = [], []
+    for count, row in enumerate(rows):
+        near = probe.near(tuple(row.tolist()))
+        Y = within.rows(row.cpu(), probe.d, probe.X.dtype, some).to(probe.X.device)
+        batch = max(1, memory // near.bytes_per_candidate(len(row)))
+        parts = Y.split(batch)
+        found = []
+        for done, y in enumerate(parts):
+            with torch.no_grad():
+                found.append(near.change2(y, row.expand(len(y), -1)))
+            progress((count + (done + 1) / len(parts)) / len(rows))
+        change2.append(torch.cat(found))
+        distance2.append((Y - probe.X[row]).square().sum((1, 2)))
+    values = torch.stack(change2)
+    return Outcome(values, torch.stack(distance2), torch.zeros_like(values, dtype=torch.bool))

@@ -1,0 +1,153 @@
+"""The folder of a model: its configuration, tokenizer and tensors, read without running any code of its own.
+
+Only safetensors are read, never a pickle. Weights may be one file or several shards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from oneword.errors import FileFormatError
+from oneword.text import cache
+
+FILES = ("config.json", "tokenizer.json", "*.safetensors")
+_MODULES = "modules.json"  # sentence-transformers says there which subfolder holds the model
+# Checkpoints made before LayerNorm was part of torch, bert-base-uncased among them, use the names of the formula.
+_OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A folder with config.json, tokenizer.json and *.safetensors."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path) -> ModelFolder:
+        """The folder itself, or where a sentence-transformers folder keeps its model."""
+        if (path / "config.json").exists() or not (path / _MODULES).exists():
+            return cls(path)
+        try:
+            modules = json.loads((path / _MODULES).read_text())
+            inner = next(str(part["path"]) for part in modules if str(part["type"]).endswith("Transformer"))
+        except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+            raise unreadable(path / _MODULES, error) from None
+        if not (path / inner).resolve().is_relative_to(path.resolve()):
+            raise FileFormatError(f"expected a model inside of {path.name}, got the path {inner!r} in {_MODULES}")
+        return cls(path / inner)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def stamp(self) -> tuple[tuple[int, int], ...]:
+        """What tells that the files changed."""
+        return tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in self._files)
+
+    @property
+    def fingerprint(self) -> str:
+        """A version for a folder that has none: what is in its files."""
+        return "sha256:" + cache.digest(*map(file_digest, self._files))[:16]
+
+    def check_files(self) -> None:
+        """Refuse a folder in which something is missing, and say what to do."""
+        missing = [pattern for pattern in FILES if not any(self.path.glob(pattern))]
+        pickled = [path.name for suffix in ("bin", "pt", "ckpt") for path in sorted(self.path.glob(f"*.{suffix}"))]
+        if "*.safetensors" in missing and pickled:
+            raise FileFormatError(
+                f"expected weights as *.safetensors in {self.name}, got {pickled[0]}, a pickle, which is never read: "
+                "convert it with save_pretrained(…, safe_serialization=True)"
+            )
+        if missing:
+            raise FileFormatError(
+                f"expected {', '.join(FILES)} in {self.name}, got no {', no '.join(missing)}: "
+                "save the model and its fast tokenizer there with save_pretrained(…)"
+            )
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        try:
+            config = json.loads((self.path / "config.json").read_text())
+        except (OSError, ValueError) as error:
+            raise unreadable(self.path / "config.json", error) from None
+        if not isinstance(config, dict):
+            raise FileFormatError(f"expected a table in config.json of {self.name}, got {type(config).__name__}")
+        return config
+
+    def setting(self, key: str, default: float | None = None) -> float:
+        """A number of the configuration."""
+        value = self.config.get(key)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise FileFormatError(f"expected a number as {key} in config.json of {self.name}, got {value!r}")
+        return value
+
+    def tokenizer(self) -> Tokenizer:
+        """As published, but it neither truncates nor pads."""
+        try:
+            tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
+        except Exception as error:  # the library raises Exception itself
+            raise unreadable(self.path / "tokenizer.json", error) from None
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    def tensor(self, name: str, prefixes: Iterable[str]) -> Tensor:
+        """One tensor as it is stored, under the first of the names it may have that is there."""
+        spellings = [name, *(name.replace(new, old) for new, old in _OLD_NAMES.items())]
+        names = [prefix + spelling for prefix in prefixes for spelling in spellings]
+        found = next((each for each in names if each in self._places), None)
+        if found is None:
+            kind = self.config.get("model_type")
+            raise FileFormatError(f"expected a {kind} model with {name}, got no such tensor in {self.name}")
+        with safe_open(self._places[found], framework="pt") as file:
+            tensor: Tensor = file.get_tensor(found)
+        if tensor.dtype not in _DTYPES:
+            raise FileFormatError(
+                f"expected {name} in floating point, got {tensor.dtype} in {self.name}: take weights not quantised"
+            )
+        return tensor
+
+    @cached_property
+    def _places(self) -> dict[str, Path]:
+        """In which file each tensor is."""
+        places: dict[str, Path] = {}
+        for path in sorted(self.path.glob("*.safetensors")):
+            try:
+                with safe_open(path, framework="pt") as file:
+                    places |= dict.fromkeys(file.keys(), path)
+            except (OSError, SafetensorError) as error:
+                raise unreadable(path, error) from None
+        return places
+
+    @property
+    def _files(self) -> list[Path]:
+        return [path for pattern in FILES for path in sorted(self.path.glob(pattern))]
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a file, which may be larger than the memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def unreadable(path: Path, error: Exception) -> FileFormatError:
+    """What a reader raised, in one line."""
+    reason = next(iter(str(error).splitlines()), "")
+    return FileFormatError(
+        f"expected a readable {path.name} in {path.parent.name}, got {type(error).__name__}: {reason}"
+    )

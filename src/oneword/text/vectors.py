@@ -1,0 +1,136 @@
+"""Tables of word vectors: GloVe, word2vec and fastText as text, or words and vectors in an .npz file.
+
+A text file has one word a line with its numbers, after an optional first line "N d". Nothing is unpickled. Words are
+looked up in lower case if the table is in lower case. A word that the table does not have takes the row of <unk>; where
+there is no such row it is left out of the text, since any other vector would be made up.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32
+from tokenizers import Tokenizer, models, normalizers
+from torch import Tensor
+
+from oneword.errors import FileFormatError
+from oneword.memory import check_memory
+from oneword.text.alignment import SPLITTER
+from oneword.text.context import check_finite
+from oneword.text.folders import file_digest, unreadable
+
+_UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
+_LEFT_OUT = "\x00"  # no word of a text file, and no word of a text: see `check_string`
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """The words of a table and their rows."""
+
+    words: tuple[str, ...] = field(repr=False)
+    rows: Float[Tensor, "words d"] = field(repr=False)
+    fingerprint: str
+
+    def tokenizer(self) -> Tokenizer:
+        """Words and punctuation, each one token; without a row for unknown words their id is the one after the last."""
+        ids = {word: i for i, word in enumerate(self.words)}
+        unknown = next((word for word in _UNKNOWN if word in ids), None)
+        if unknown is None:
+            ids[_LEFT_OUT] = len(ids)
+        tokenizer = Tokenizer(models.WordLevel(ids, unknown or _LEFT_OUT))
+        if not any(word != word.lower() for word in self.words if word not in _UNKNOWN):
+            tokenizer.normalizer = normalizers.Lowercase()
+        tokenizer.pre_tokenizer = SPLITTER
+        if unknown is not None:
+            tokenizer.add_special_tokens([unknown])
+        return tokenizer
+
+
+def read(path: Path) -> WordVectors:
+    """The table in a file; of a word that is there twice the first row counts."""
+    readers = {".txt": _read_text, ".vec": _read_text, ".npz": _read_npz}
+    if path.suffix not in readers:
+        raise FileFormatError(
+            f"expected an encoder: a folder, or word vectors as {', '.join(readers)}, got the file {path.name}"
+        )
+    try:
+        words, rows = readers[path.suffix](path)
+        fingerprint = "sha256:" + file_digest(path)[:16]
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from None
+    vectors = torch.from_numpy(rows)
+    check_finite(vectors, f"the vectors in {path.name}")
+    first = {word: i for i, word in reversed(list(enumerate(words)))}
+    kept = sorted(first.values())
+    return WordVectors(
+        tuple(words[i] for i in kept), vectors if len(kept) == len(words) else vectors[kept], fingerprint
+    )
+
+
+def _read_text(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
+    check_memory(path.stat().st_size, f"the vectors in {path.name}")  # a text is larger than its numbers
+    words: list[str] = []
+    rows: list[Float32[np.ndarray, " d"]] = []
+    for number, line in _lines(path):
+        width = len(rows[0]) if rows else line.count(" ")
+        # Some tables have words of several parts, ". . ." among them: the numbers are the last ones.
+        word, *numbers = line.rsplit(" ", width) if line.count(" ") > width else line.split(" ", 1)
+        row = _numbers(" ".join(numbers))
+        if not width or len(row) != width:
+            raise FileFormatError(
+                f"expected a word and {width or 'its'} numbers in line {number} of {path.name}, got {line[:40]!r}: "
+                "give word vectors as GloVe or word2vec write them as text"
+            )
+        words.append(word)
+        rows.append(row)
+    if not rows:
+        raise FileFormatError(f"expected words with their numbers in {path.name}, got none")
+    return words, np.stack(rows)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a table with their numbers, without its header."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for number, whole in enumerate(file, 1):
+            line = whole.rstrip()
+            header = number == 1 and line.count(" ") == 1 and line.replace(" ", "").isdecimal()
+            if line and not header:
+                yield number, line
+
+
+def _numbers(text: str) -> Float32[np.ndarray, " some"]:
+    """The numbers of a line; none if there is anything else among them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "error", DeprecationWarning
+        )  # what numpy says of anything else, before it becomes an error
+        try:
+            return np.fromstring(text, dtype=np.float32, sep=" ")
+        except (ValueError, DeprecationWarning):
+            return np.empty(0, dtype=np.float32)
+
+
+def _read_npz(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            check_memory(sum(part.file_size for part in archive.infolist()), f"the vectors in {path.name}")
+        with np.load(path, allow_pickle=False) as stored:
+            words, rows = stored["words"], stored["vectors"]
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:  # ValueError: an array of objects, a pickle
+        raise FileFormatError(
+            f"expected arrays words (of strings) and vectors (of numbers) in {path.name}, got {type(error).__name__}: "
+            f"{next(iter(str(error).splitlines()), '')}"
+        ) from None
+    fits = words.ndim == 1 and rows.ndim == 2 and 0 not in rows.shape and len(words) == len(rows)
+    if not fits or (words.dtype.kind, rows.dtype.kind) != ("U", "f"):
+        raise FileFormatError(
+            f"expected words (N strings) and vectors (N × d floats) in {path.name}, got {words.dtype} {words.shape} "
+            f"and {rows.dtype} {rows.shape}"
+        )
+    return words.tolist(), rows.astype(np.float32, copy=False)
