@@ -49,7 +49,7 @@ def attention(threads: int) -> dict[str, float]:
     plain_step = protocol.seconds_a_step(phi, X, 0)
     plain_seconds = plain_step * 50 * N
     plain_value = protocol.last_value(phi.at(X), 0, 50 * N)
-    one_seconds, one_value = timed(lambda: run(one, Ascent.quick()), 5)
+    one_seconds, one_value = timed(lambda: run(one, Ascent.quick()), 25)
     all_seconds, all_value = timed(lambda: run(every, Ascent.quick()), 3)
     full_seconds, full_value = timed(lambda: run(every, Ascent()))
 
