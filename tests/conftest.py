@@ -1,6 +1,12 @@
-"""One hypothesis profile for all tests: the same examples on every run, as many as the time allows."""
+"""One hypothesis profile for all tests (the same examples on every run), and the command as a person runs it."""
 
+import sys
+from dataclasses import dataclass
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from oneword.cli import main
 
 settings.register_profile(
     "oneword",
@@ -11,3 +17,23 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.differing_executors],
 )
 settings.load_profile("oneword")
+
+
+@dataclass
+class Run:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def oneword(capsys, monkeypatch):
+    """The command, run in this process: importing torch anew for each test would take most of their time."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["oneword", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            sys.exit(main())
+        return Run(stopped.value.code or 0, *capsys.readouterr())
+
+    return run

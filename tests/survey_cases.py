@@ -67,5 +67,6 @@ def about(seeds=(0, 1)) -> dict:
         "seeds": list(seeds),
         "within": {"set": "Ball", "radius": None, "shown": "‖Δ‖ ≤ √d"},
         "words": {"set": "Vocabulary", "words": 5, "shown": "5 words of tiny"},
+        "special tokens": ["[CLS]", "[SEP]"],
         "d": 8,
     }

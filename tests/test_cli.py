@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import tomllib
-from dataclasses import dataclass
 
 import pandas as pd
 import pytest
@@ -17,26 +16,6 @@ from oneword.cli import main
 from oneword.experiments import paper
 from oneword.experiments.claims import Claim
 from tests.text.tiny_bert import needs_minilm
-
-
-@dataclass
-class Run:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def oneword(capsys, monkeypatch):
-    """The command, run in this process: importing torch anew for each test would take most of their time."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["oneword", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            sys.exit(main())
-        return Run(stopped.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 def test_the_command_itself_runs_in_a_process_of_its_own():

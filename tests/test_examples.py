@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from oneword.text.sources import MINILM, REVIEWS
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_example_runs_and_reports_a_sensitivity(path, capsys):
+    if "ow.gaussian" not in path.read_text() and None in (MINILM.version, REVIEWS.version):
+        pytest.skip("needs oneword[embedded]")
     runpy.run_path(str(path), run_name="__main__")
     printed = capsys.readouterr().out
     assert "S ≥" in printed or "≤ S ≤" in printed

@@ -57,6 +57,9 @@ class _EncodedWords(Replacements, ABC):
 
     encoder: Encoder
     ids: MappingProxyType[int, Int[Tensor, "words m"]] = field(repr=False)
+    _made: dict[tuple[tuple[int, ...], int, torch.dtype], AffineRows] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def check(self, text: Context) -> None:
         if text.encoder is not None and text.encoder.describe() != self.encoder.describe():
@@ -66,8 +69,11 @@ class _EncodedWords(Replacements, ABC):
             )
 
     def affine(self, places: Tensor, d: int, dtype: torch.dtype) -> AffineRows | None:
-        words = self.encoder.affine(self.ids[1][:, 0], places, d=d, dtype=dtype)
-        return None if words.shared else words
+        asked = (tuple(places.tolist()), d, dtype)
+        if asked not in self._made:  # the last one is kept: several maps are measured on one text
+            self._made.clear()
+            self._made[asked] = self.encoder.affine(self.ids[1][:, 0], places, d=d, dtype=dtype)
+        return None if self._made[asked].shared else self._made[asked]
 
     def rows(self, places: Tensor, d: int, dtype: torch.dtype, some: Tensor | None = None) -> Tensor:
         ids = self.ids[len(places)]

@@ -3,7 +3,6 @@
 import copy
 import json
 import re
-import shutil
 import sys
 
 import numpy as np
@@ -100,8 +99,8 @@ def test_claims_that_fail_or_stay_open_are_marked(table, claims, tmp_path):
 
 
 def test_sections_follow_the_order_of_the_argument(page):
-    order = ["verdict", "contrast", "fig2-random-features", "fig3-attention", "mass", "kinds", "n-over-d", "m-words"]
-    order += ["positions", "fig4-fine-tuned", "fig5-retrained", "frontier", "objectives", "review"]
+    order = ["verdict", "contrast", "fig2-random-features", "fig3-attention", "scores", "mass", "kinds", "n-over-d"]
+    order += ["m-words", "positions", "fig4-fine-tuned", "fig5-retrained", "frontier", "objectives", "review"]
     order += ["fig1-attention-maps", "limits", "provenance"]
     places = [page.index(f'<section id="{name}"') for name in order]
     assert places == sorted(places)
@@ -125,7 +124,7 @@ def test_another_encoder_is_not_called_minilm(table, tmp_path):
 @pytest.mark.parametrize("empty", [pd.DataFrame(), results().iloc[:0]])
 def test_an_empty_table_makes_a_page_that_says_what_is_missing(empty, tmp_path):
     shown = without_plotly(render(empty, [], {}, tmp_path / "r.html").read_text())
-    assert shown.count("left out, no rows") == 15  # every plate, and the review
+    assert shown.count("left out, no rows") == 16  # every plate, and the review
     assert "no encoder was used" in shown
 
 
@@ -207,23 +206,6 @@ def test_charts_are_valid_for_plotly(page):
 
 
 # In a browser
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
-    with playwright.sync_playwright() as api:
-        chromium = api.chromium.launch(executable_path=BROWSER, args=OPTIONS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module", params=[400, 1200])

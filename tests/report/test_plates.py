@@ -29,7 +29,7 @@ def marks(plate: Plate, panel: int = 0, form: str = "points") -> dict[str, Mark]
 
 
 def test_every_plate_is_drawn_and_says_which_kind_of_number_it_shows(drawn):
-    assert len(drawn) == 14
+    assert len(drawn) == 15
     for plate in drawn.values():
         assert plate.panels, plate.id
         assert not plate.missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Annotated
@@ -47,6 +48,8 @@ app.add_typer(cache, name="cache")
 
 def main() -> None:
     """The entry point: errors that a user can cause are one line and exit code 2."""
+    # Read when torch is loaded: threads that wait spin by default, which on a busy machine takes six times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with warnings.catch_warnings():  # warnings are for people, too: one line, no file and line number
             warnings.showwarning = lambda message, *rest: typer.echo(f"oneword: {message}", err=True)

@@ -17,7 +17,7 @@ from oneword.files import write_whole
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from oneword.measure import Report
+    from oneword.measuring.task import Report
 
 Seed = Annotated[int, typer.Option(help="Of the texts, the maps' weights and the search.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")]
@@ -64,6 +64,17 @@ def stages(name: str, silent: bool) -> Iterator[Report]:
             bar.update(task, completed=done)
 
         yield report
+
+
+@contextmanager
+def overall(silent: bool) -> Iterator[Report]:
+    """The progress of many measurements as one bar, which says what it is at."""
+    with watched(silent) as bar:
+        if bar is None:
+            yield lambda stage, done: None
+            return
+        task = bar.add_task("reading", total=1.0)
+        yield lambda stage, done: bar.update(task, description=stage, completed=done)
 
 
 def writable_folder(folder: Path) -> Path:

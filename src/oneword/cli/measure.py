@@ -2,189 +2,260 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import replace
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, stages, writable_folder
-from oneword.errors import FileFormatError, RangeError, UnknownNameError
+from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, overall
+from oneword.errors import RangeError, UnknownNameError
+from oneword.maps.names import DEFAULT, NAMES
 
 if TYPE_CHECKING:
     import torch
 
-    from oneword.maps.base import FeatureMap
-    from oneword.result import Sensitivity
+    from oneword.perturb import Constraint
+    from oneword.text.encoders import Encoder
+    from oneword.vocabulary import Replacements
 
-MAPS = "attention, attention-relu, attention-relu-unnormalised, rf, drf-L (L layers)"
-DEFAULT_MAPS = ["attention", "attention-relu", "rf"]
+INPUT, NUMBERS, OUTPUT = "What is measured", "Numbers and effort", "Output"
+FileOption = Path | None
 
 
 def measure(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text itself, in quotes; each of its words is measured.")
+        str | None,
+        typer.Argument(metavar="TEXT", help="The text itself, in quotes; - reads standard input, one text a line."),
     ] = None,
-    file: Annotated[Path | None, typer.Option("--file", metavar="F", help="A text file (UTF-8), instead.")] = None,
+    file: Annotated[
+        FileOption,
+        typer.Option(
+            "--file",
+            metavar="F",
+            help="A text file, one text a line, or CSV, TSV, JSONL, Parquet.",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The column of that file that holds the texts.", rich_help_panel=INPUT)
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="The text file is one text, lines and all.", rich_help_panel=INPUT)
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="At most this many texts.", rich_help_panel=INPUT)] = None,
     encoder: Annotated[
-        str, typer.Option(help="Whose layer 0 makes words vectors: minilm (embedded), a model folder, or a hub name.")
+        str,
+        typer.Option(
+            help="Whose layer 0 makes words vectors: minilm (embedded), a model folder, or a hub name.",
+            rich_help_panel=INPUT,
+        ),
     ] = "minilm",
     dimension: Annotated[
-        int | None, typer.Option("-d", "--dimension", help="Keep the first coordinates only; all by default.")
+        int | None,
+        typer.Option(
+            "-d", "--dimension", help="Keep the first coordinates only; all by default.", rich_help_panel=INPUT
+        ),
     ] = None,
     gaussian: Annotated[
         str | None,
-        typer.Option("--gaussian", metavar="N,D", help="A synthetic text: N Gaussian words of dimension D, norm √D."),
+        typer.Option(
+            "--gaussian",
+            metavar="N,D",
+            help="A synthetic text: N Gaussian words of dimension D.",
+            rich_help_panel=INPUT,
+        ),
     ] = None,
-    cosine: Annotated[float, typer.Option(help="Average cosine between two words of that text.")] = 0.07,
+    cosine: Annotated[
+        float, typer.Option(help="Average cosine between two words of that text.", rich_help_panel=INPUT)
+    ] = 0.07,
     maps: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="MAP", help=f"Repeat for several: {MAPS}. Default: three of them."),
+        typer.Option("--map", metavar="MAP", help=f"Repeat for several: {NAMES}. Default: three of them."),
     ] = None,
     words: Annotated[int, typer.Option(help="How many words change at once (more than one: chosen greedily).")] = 1,
     position: Annotated[
-        list[int] | None, typer.Option("--position", metavar="I", help="Only this word may change; repeat for several.")
+        list[int] | None,
+        typer.Option("--position", metavar="I", help="Only this word may change, counted from 0; repeat for several."),
     ] = None,
+    special: Annotated[bool, typer.Option("--special", help="[CLS] and [SEP] may change, too.")] = False,
+    per_token: Annotated[bool, typer.Option("--per-token", help="Every token is a word of its own.")] = False,
     sphere: Annotated[
         bool,
         typer.Option("--sphere", help="New words lie on the sphere of norm √d, as real words do, not in the ball."),
     ] = False,
     radius: Annotated[float | None, typer.Option(help="Largest ‖Δ‖, in units of √d; 1 is the paper's ball.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One start a position and the closed-form certificate.")
-    ] = False,
-    target: Annotated[float, typer.Option(help="Refine the certificate until upper/value is at most this …")] = 1.2,
-    seconds: Annotated[float, typer.Option(help="… or this many seconds have passed, for each map.")] = 10.0,
+    letters: Annotated[bool, typer.Option("--letters", help="Real words of letters only.")] = False,
+    among: Annotated[
+        FileOption, typer.Option("--among", metavar="FILE", help="Real words from this list only, one a line.")
+    ] = None,
+    no_words: Annotated[bool, typer.Option("--no-words", help="No real words: S_ball alone.")] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Draws of the weights; 3 for short texts, 1 for long ones.", rich_help_panel=NUMBERS),
+    ] = None,
     seed: Seed = 0,
-    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
-    device: Annotated[str, typer.Option(help="cpu, cuda, …; certificates are computed on the CPU.")] = "cpu",
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write results (JSON) and figures (PDF, PNG) here.")
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="One start a position, the closed-form certificate.", rich_help_panel=NUMBERS),
+    ] = False,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="The full search, refined certificates, all of rf.", rich_help_panel=NUMBERS),
+    ] = False,
+    target: Annotated[
+        float | None,
+        typer.Option(help="Refine certificates until upper/value is at most this (1.2) …", rich_help_panel=NUMBERS),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="… or this many seconds (10) have passed, for each map.", rich_help_panel=NUMBERS),
+    ] = None,
+    window: Annotated[
+        int, typer.Option(help="Longer texts go in windows of this many tokens.", rich_help_panel=NUMBERS)
+    ] = 250,
+    most: Annotated[int, typer.Option(help="Refuse more tokens than this in all.", rich_help_panel=NUMBERS)] = 25_000,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float32, or float64 (the default with --gaussian and --words).", rich_help_panel=NUMBERS),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, …; certificates are computed on the CPU.", rich_help_panel=NUMBERS)
+    ] = "cpu",
+    top: Annotated[int, typer.Option(help="Replacements shown for each word.", rich_help_panel=OUTPUT)] = 1,
+    html: Annotated[
+        FileOption, typer.Option("--html", metavar="FILE", help="A page to read and send.", rich_help_panel=OUTPUT)
     ] = None,
     json_file: JsonFile = None,
+    csv: Annotated[
+        FileOption, typer.Option("--csv", metavar="FILE", help="One line a word, map and seed.", rich_help_panel=OUTPUT)
+    ] = None,
+    parquet: Annotated[
+        FileOption, typer.Option("--parquet", metavar="FILE", help="The same as Parquet.", rich_help_panel=OUTPUT)
+    ] = None,
+    out: Annotated[
+        FileOption,
+        typer.Option(metavar="DIR", help="Write results (JSON) and figures (PDF, PNG) here.", rich_help_panel=OUTPUT),
+    ] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Measure every word of a text, for each map: S_φ(X) of Eq. 1, the sup over ALL positions and the whole ball.
+    """How far each word of a text can move what a layer makes of it, in colour, with the word that does it.
 
-    "S ≥" is attained by a change that was found, "S ≤" is certified: no change within the radius exceeds it, but real
-    words mostly lie outside the ball. "random" is the mean over random changes.
+    S_ball is the sup over ALL vectors within the ball: ≥ is attained by a change that was found, ≤ is certified.
+    S_word is the best real word of the vocabulary, all of them tried (long texts and rf: some), and "random" their
+    mean. Real words mostly lie outside the ball, and do far less than its worst vector.
 
     [bold]Examples[/bold]
 
     oneword measure "I love her much"
 
-    oneword measure --file review.txt --map attention
+    oneword measure "This is not a good film" --top 5 --html not.html
+
+    oneword measure --file reviews.csv --column review --limit 20 --map attention --csv words.csv
 
     oneword measure --gaussian 100,768 --map attention --target 1.1 --seconds 60 --out results
-
-    oneword measure --gaussian 40,64 --map rf --map drf-3 --words 5 --json -
     """
-    from oneword import Ascent, Ball, Certify, Sphere, sensitivity
+    from oneword import Ascent, Ball, Certify, Sphere
+    from oneword.cli import answers, arrays
+    from oneword.cli.texts import ONE_TEXT, texts_of
 
-    number_type = _dtype(dtype)
-    _check_device(device)
-    if sum(given is not None for given in (text, file, gaussian)) != 1:
-        raise RangeError(
-            "expected one text, got none or several: give it in quotes, or --file F, or --gaussian N,D; "
-            'for example oneword measure "I love her much"'
-        )
-    if gaussian is not None:
-        from oneword.text.synthetic import gaussian as draw_text
+    if sum(given is not None for given in (text, file, gaussian)) > 1:
+        raise RangeError(ONE_TEXT)
+    if quick and thorough:
+        raise RangeError("expected --quick or --thorough, got both: leave one out")
+    for option, path, ending in (("--html", html, ".html"), ("--csv", csv, ".csv"), ("--parquet", parquet, ".parquet")):
+        if path is not None:
+            answers.check_ending(option, path, ending)
+    if html is not None:
+        from oneword.report.words_page import check_installed
 
-        n, d = _two_numbers(gaussian)
-        context = draw_text(n, d, cosine=cosine, seed=seed, dtype=number_type, device=device)
-    else:
-        from oneword.text.encoders import Encoder
+        check_installed()
+    position = position or None  # an option that is not given may be an empty list
+    several = gaussian is not None or words != 1  # results of the library, not a survey of words
+    like = _like(dtype or ("float64" if several else "float32"), device)
+    silent, names = quiet or json_file == "-", tuple(maps or DEFAULT)
+    certify = Certify(1.2 if target is None else target, 10.0 if seconds is None else seconds)
 
-        content = text if text is not None else _read(file)
-        context = Encoder.load(encoder).encode(content, d=dimension, dtype=number_type)
-        context = replace(context, X=context.X.to(device))
-    n, d = context.n, context.d
-    span = None if radius is None else radius * d**0.5
-    within = Sphere(largest=span) if sphere else Ball(span)
-    search = Ascent.quick() if quick else Ascent()
-    certify = Certify.plain() if quick else Certify(target, seconds)
+    def within(d: int) -> Constraint:
+        span = None if radius is None else radius * d**0.5
+        return Sphere(largest=span) if sphere else Ball(span)
 
-    results = []
-    for name in maps or DEFAULT_MAPS:
-        phi = _map(name, n, d, seed, number_type, device)
-        with stages(name, quiet or json_file == "-") as report:
-            results.append(
-                sensitivity(
-                    phi, context, within=within, words=words, positions=position or None, search=search,
-                    certify=certify, seed=seed, progress=report,
-                )
-            )  # fmt: skip
-        if not quiet and json_file != "-":
-            from rich.console import Console
+    if several:
+        if any(path is not None for path in (html, csv, parquet)):
+            raise RangeError(
+                "expected a text whose words change one at a time for --html, --csv and --parquet, got --gaussian or "
+                "--words: use --json or --out"
+            )
+        able: Sequence[int] | None = position
+        if gaussian is not None:
+            context = arrays.synthetic(gaussian, cosine, seed, like.dtype, device)
+        else:
+            content, *more = texts_of(text, file, column, whole, limit)
+            if more:
+                raise RangeError(f"expected one text with --words {words}, got {1 + len(more)}: choose one (--limit 1)")
+            context, able = arrays.own_words(_encoder(encoder), content, position, special, dimension, like)
+        search, certify = (Ascent.quick(), Certify.plain()) if quick else (Ascent(), certify)
+        asked = arrays.Measurement(within(context.d), words, able, search, certify, seed)
+        asked.run(context, names, silent, json_file, out)
+        return
 
-            Console().print(results[-1], "")
-        if out is not None:
-            _write(results[-1], writable_folder(out), name)
+    from oneword.survey.effort import Effort
+    from oneword.survey.question import Question
+    from oneword.survey.survey import survey
+
+    texts = texts_of(text, file, column, whole, limit)
+    loaded = _encoder(encoder)
+    effort = Effort.quick() if quick else Effort.thorough(certify.target, certify.seconds) if thorough else None
+    question = Question(
+        names, seeds=seeds, seed=seed, within=within(dimension or loaded.d),
+        words=None if no_words else _real_words(loaded, letters, among), effort=effort,
+        certify=certify if target is not None or seconds is not None else None,
+        positions=None if position is None else tuple(position), special=special, per_token=per_token, window=window,
+        most=most, top=top, d=dimension, dtype=like.dtype, device=device,
+    )  # fmt: skip
+    with overall(silent) as report:
+        found = survey(texts, loaded, question, report)
+    command = shlex.join(["oneword", *sys.argv[1:]])
+    if not silent:
+        answers.show(found, top)
+    if html is not None:
+        answers.write_page(found, html, command, top)
+    for path in (csv, parquet):
+        if path is not None:
+            answers.write_table(found.words, path)
     if json_file is not None:
-        dump([result.to_dict() for result in results], json_file)
-    if out is not None and not quiet and json_file != "-":
-        typer.echo(f"written to {out}: results (*.json with *.safetensors) and figures (*.pdf, *.png)")
+        dump(answers.to_json(found, command), json_file)
+    if out is not None:
+        answers.write_results(found.results, out, silent)
 
 
-def _read(file: Path | None) -> str:
-    assert file is not None
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"expected a readable text file in UTF-8, got {file} ({error})") from None
+def _encoder(name: str) -> Encoder:
+    from oneword.text.encoders import Encoder
+
+    return Encoder.load(name)
 
 
-def _two_numbers(text: str) -> tuple[int, int]:
-    try:
-        n, d = (int(part) for part in text.replace("x", ",").split(","))
-    except ValueError:
-        raise RangeError(f"expected --gaussian N,D with two whole numbers, for example 50,384, got {text!r}") from None
-    return n, d
+def _real_words(encoder: Encoder, letters: bool, among: Path | None) -> Replacements:
+    """The whole vocabulary, or a list of one's own, which may have words of several tokens."""
+    from oneword.cli.texts import word_list
+    from oneword.vocabulary import Vocabulary, Words
+
+    if among is None:
+        return Vocabulary.of(encoder, letters=letters)
+    return Words.of(encoder, [word for word in word_list(among) if not letters or word.isalpha()])
 
 
-def _dtype(name: str) -> torch.dtype:
+def _like(dtype: str, device: str) -> torch.Tensor:
+    """An empty tensor of that precision on that device."""
     import torch
 
-    if name not in ("float64", "float32"):
-        raise UnknownNameError(f"expected --dtype float64 or float32, got {name!r}")
-    return torch.float64 if name == "float64" else torch.float32
-
-
-def _check_device(name: str) -> None:
-    import torch
-
+    if dtype not in ("float64", "float32"):
+        raise UnknownNameError(f"expected --dtype float64 or float32, got {dtype!r}")
     try:
-        torch.empty(0, device=name)
+        return torch.empty(0, dtype=torch.float64 if dtype == "float64" else torch.float32, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise UnknownNameError(f"expected --device to name a device that is here, got {name!r} ({reason})") from None
-
-
-def _map(name: str, n: int, d: int, seed: int, dtype: torch.dtype, device: str) -> FeatureMap:
-    """The map a name on the command line stands for."""
-    from oneword import AttentionFeatures, DeepRandomFeatures, RandomFeatures
-    from oneword.maps.scores import SCORES, score
-
-    kind, _, detail = name.partition("-")
-    if kind == "attention" and (not detail or difflib.get_close_matches(detail, SCORES)):
-        return AttentionFeatures.draw(d, score=score(detail or "softmax"), seed=seed, dtype=dtype, device=device)
-    if name == "rf":
-        return RandomFeatures.draw(n, d, seed=seed, dtype=dtype, device=device)
-    if kind == "drf" and detail.isdecimal():
-        return DeepRandomFeatures.draw(n, d, depth=int(detail), seed=seed, dtype=dtype, device=device)
-    raise UnknownNameError(f"expected --map out of {MAPS}, got {name!r}")
-
-
-def _write(result: Sensitivity, folder: Path, name: str) -> None:
-    result.save(folder / f"{name}.json")
-    figure = result.plot()
-    try:
-        for suffix in ("pdf", "png"):
-            figure.savefig(folder / f"{name}.{suffix}")
-    except OSError as error:
-        raise RangeError(
-            f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
-        ) from None
+        raise UnknownNameError(f"expected --device to name a device that is here, got {device!r} ({reason})") from None

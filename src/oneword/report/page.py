@@ -12,13 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.errors import MissingExtraError
 from oneword.files import write_whole
 from oneword.report.charts import charts, same_legend
 from oneword.report.plates import fit_of, plates, pupils
 from oneword.report.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
 from oneword.report.style import MAPS, OBJECTIVES
 from oneword.report.table import SIGNS, shown
+from oneword.report.templating import missing_for_pages, page_template
 
 MOST_ENTRIES = 30  # of a list that is shown
 ROUNDING = 1e-12  # an error below is 0: squares of what rounding leaves
@@ -74,20 +74,13 @@ def check_installed() -> None:
 
 def _extra() -> tuple[Any, Any]:
     """The template and plotly's script, of the packages of the extra `page`."""
+    template = page_template("report.html.j2")
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise MissingExtraError(
-            f"expected plotly and jinja2 to write a page, got no {error.name}: pip install 'oneword[page]'"
-        ) from None
-    environment = Environment(
-        loader=PackageLoader("oneword.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["shown"] = shown
-    return environment.get_template("report.html.j2"), Markup(get_plotlyjs())
+        raise missing_for_pages(error) from None
+    return template, Markup(get_plotlyjs())
 
 
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:

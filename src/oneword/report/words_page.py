@@ -1,0 +1,164 @@
+"""A survey as one HTML file: the coloured text, bars, a table, and how it was made. No script, no request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from oneword.files import write_whole
+from oneword.report.table import shown
+from oneword.report.templating import page_template
+from oneword.report.words import (
+    SHADES,
+    WORD,
+    Line,
+    Piece,
+    best_replacements,
+    by_word,
+    largest,
+    maps_of,
+    meanings,
+    over_seeds,
+    pieces,
+    shade_of,
+    strength,
+    strengths,
+    summary,
+)
+from oneword.report.words_chart import chart
+
+MOST_WORDS = 300  # on the page, so that it opens at once; tables hold all
+TEMPLATE = "words.html.j2"
+
+
+def check_installed() -> None:
+    """Raise MissingExtraError where `render` would: before the work, not after it."""
+    page_template(TEMPLATE)
+
+
+def render(
+    texts: Sequence[str],
+    words: pd.DataFrame,
+    replacements: pd.DataFrame,
+    about: Mapping[str, Any],
+    notes: Sequence[str],
+    path: Path,
+    *,
+    command: str = "",
+    top: int = 1,
+) -> Path:
+    """Write the page of a survey, given as its tables."""
+    lines = over_seeds(words)
+    order = lines[WORD].drop_duplicates()
+    first = order.head(MOST_WORDS)
+    kept = lines.merge(first, on=WORD)
+    best = best_replacements(replacements, top)
+    left_out = len(order) - len(first)
+    text = page_template(TEMPLATE).render(
+        cards=list(_cards(lines)),
+        texts=[_text(texts[int(str(number))], int(str(number)), some, best) for number, some in kept.groupby("text")],
+        summary=summary(texts, lines) if len(texts) > 1 else [],
+        left_out=left_out,
+        meanings=[*meanings(about, lines), *notes],
+        command=command,
+        facts=list(_facts(about)),
+        several_seeds=len(about["seeds"]) > 1,
+        most_scales=len(SHADES) * len(maps_of(lines)),
+    )
+    write_whole(path, text.encode())
+    return path
+
+
+def _cards(lines: pd.DataFrame) -> Iterator[dict[str, str]]:
+    """For each map its most sensitive word."""
+    column = shade_of(lines)
+    for name in maps_of(lines):
+        some = lines[lines["map"] == name]
+        top = largest(some, column)
+        if top is None:
+            continue
+        ball = f"over the ball: ≥ {shown(some['S_ball'].max(), 2)} (searched)"
+        upper = some["upper"].max(skipna=False)
+        ball += f", ≤ {shown(upper, 2)} (certified)" if pd.notna(upper) else ", not certified"
+        if column == "S_ball":
+            yield {"value": f"≥ {shown(top['S_ball'], 2)}", "label": f"{name}, at “{top['word']}”", "note": ball}
+            continue
+        sign = "≥ " if top["kind"] == "lower bound" else ""
+        yield {
+            "value": f"{sign}{shown(top['S_word'], 2)}",
+            "label": f"{name}: “{top['word']}” becomes “{top['replacement']}”",
+            "note": f"a random word there: {shown(top['random_word'], 2)}; {ball}",
+        }
+
+
+def _text(
+    text: str, number: int, lines: pd.DataFrame, best: Mapping[tuple[int, int, int, str], list[dict[str, Any]]]
+) -> dict[str, Any]:
+    names = maps_of(lines)
+    scales = {
+        (name, column): strengths(lines[lines["map"] == name], column)[name]
+        for name in names
+        for column in SHADES
+        if lines.loc[lines["map"] == name, column].notna().any()
+    }
+    end = lines["end"].max()
+    shown_text = text if pd.isna(end) else text[: int(end)]
+    words = by_word(lines)
+    labels = [str(next(iter(word.values()))["word"]) for word in words]
+    return {
+        "number": number,
+        "cut": len(shown_text.rstrip()) < len(text.rstrip()),
+        "maps": names,
+        "pieces": [_piece(piece, scales) for piece in pieces(shown_text, lines)],
+        "scales": [
+            {"map": name, "column": column, "low": low, "high": high} for (name, column), (low, high) in scales.items()
+        ],
+        "charts": [(name, chart(labels, [word.get(name) for word in words])) for name in names],
+        "rows": [_row(word, names, best) for word in words],
+    }
+
+
+def _piece(piece: Piece, scales: Mapping[tuple[str, str], tuple[float, float]]) -> dict[str, Any]:
+    """A word with its strength on each scale, and its numbers for the pointer."""
+    found = [
+        strength(piece.lines[name][column], ends) if name in piece.lines else math.nan
+        for (name, column), ends in scales.items()
+    ]
+    said = [
+        f"{name}: S_word {shown(line['S_word'], 2)} → {line['replacement']}"
+        if line["replacement"]
+        else f"{name}: S_ball ≥ {shown(line['S_ball'], 2)}"
+        for name, line in piece.lines.items()
+    ]
+    strong = [(k, f"{x:.2f}".removeprefix("0")) for k, x in enumerate(found) if not math.isnan(x)]
+    return {"shown": piece.shown, "strengths": strong, "title": "; ".join(said)}
+
+
+def _row(
+    word: Mapping[str, Line],
+    names: Sequence[str],
+    best: Mapping[tuple[int, int, int, str], list[dict[str, Any]]],
+) -> dict[str, Any]:
+    label = next(iter(word.values()))
+    text, window, position = (int(label[name]) for name in WORD)
+    cells = []
+    for name in names:
+        line = word.get(name)
+        tops = best.get((text, window, position, name), [])
+        cells.append(None if line is None else {**line, "tops": tops})
+    return {"index": label["index"], "word": label["word"], "cells": cells}
+
+
+def _facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the numbers rest on; what has a short form is shown by it."""
+    for name, value in about.items():
+        if isinstance(value, Mapping):
+            parts = [f"{key} {each}" for key, each in value.items() if each not in (None, [], "") and key != name]
+            own = [str(value[name])] if name in value else []
+            yield name, value["shown"] if "shown" in value else ", ".join(own + parts)
+        elif value is not None:
+            yield name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
