@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -22,7 +24,7 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, ModuleFeatures
 from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
-from oneword.maps.scores import ReLU, score
+from oneword.maps.scores import SCORES, ReLU, score
 from oneword.text.synthetic import gaussian
 
 N, D = 4, 3
@@ -154,6 +156,63 @@ def test_heads_that_cannot_be_drawn_are_refused() -> None:
     assert_refused(RangeError, "head_width = 0: give fewer heads", lambda: MultiHeadAttention.draw(D, heads=D + 1))
     assert_refused(RangeError, "head_width = -2", lambda: MultiHeadAttention.draw(D, heads=1, head_width=-2))
     assert_refused(RangeError, "d = 0", lambda: MultiHeadAttention.draw(0, heads=1, head_width=2))
+
+
+def test_numbers_that_are_not_whole_are_refused() -> None:
+    for act in (
+        lambda: MultiHeadAttention.draw(D, heads=2.5),  # type: ignore[arg-type]
+        lambda: MultiHeadAttention.draw(D, heads="2"),  # type: ignore[arg-type]
+        lambda: MultiHeadAttention.draw(D, heads=1, head_width=1.5),  # type: ignore[arg-type]
+        lambda: AttentionFeatures.draw(2.5),  # type: ignore[arg-type]
+        lambda: RandomFeatures.draw(N, D, k=2.5),  # type: ignore[arg-type]
+        lambda: DeepRandomFeatures.draw(N, D, depth=1.5),  # type: ignore[arg-type]
+    ):
+        assert_refused(RangeError, r"as a whole number, got .*: give an int", act)
+    assert MultiHeadAttention.draw(D, heads=np.int64(3)).heads == 3  # type: ignore[arg-type]
+
+
+def test_weights_that_are_no_tensors_are_refused_with_their_type() -> None:
+    W, tensor = [[1.0]], torch.ones(1, 1, 1)
+    assert_refused(DTypeError, "W_Q as a torch tensor, got list", lambda: MultiHeadAttention(W, W, W))  # type: ignore[arg-type]
+    assert_refused(DTypeError, "W_K .*got NoneType", lambda: MultiHeadAttention(tensor, None, tensor))  # type: ignore[arg-type]
+    assert_refused(DTypeError, "W_O .*got list", lambda: MultiHeadAttention(tensor, tensor, tensor, W))  # type: ignore[arg-type]
+    assert_refused(DTypeError, "W as a torch tensor, got ndarray", lambda: AttentionFeatures(np.eye(3)))  # type: ignore[arg-type]
+    assert_refused(DTypeError, "V as a torch tensor, got list", lambda: RandomFeatures(W, 1))  # type: ignore[arg-type]
+    assert_refused(DTypeError, "layer of V as a torch tensor, got list", lambda: DeepRandomFeatures([W], 1))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("wrong", [None, ["relu"], 3, ReLU])
+def test_a_score_that_is_neither_a_name_nor_a_score_is_refused(wrong: Any) -> None:
+    for act in (
+        lambda: score(wrong),
+        lambda: AttentionFeatures.draw(D, score=wrong),
+        lambda: MultiHeadAttention.draw(D, heads=1, score=wrong),
+    ):
+        assert_refused(UnknownNameError, "softmax.*, got .*: give one name, or an object", act)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_scores_that_overflow_are_refused_as_such(name: str) -> None:
+    """−∞ would pass for a hidden word, and NaN for a failure of the search."""
+    words, W = X.float(), torch.full((D, D), 3e38)
+    one = torch.eye(D)[None]
+    for phi in (AttentionFeatures(W, score=name), MultiHeadAttention(W[None], one, one, score=name)):
+        assert_refused(NonFiniteError, "finite scores.*overflow torch.float32", lambda phi=phi: phi.at(words))
+
+
+@pytest.mark.parametrize("size", [1e18, 1e30])
+@pytest.mark.parametrize("name", ["softmax", "relu", "sparsemax", "sigmoid"])
+def test_keys_whose_squares_overflow_still_give_directions(name: str, size: float) -> None:
+    """A search starts from where keys point to, whatever their length."""
+    W, i = AttentionFeatures.draw(D, seed=1, dtype=torch.float32).W, torch.arange(N)[:, None]
+    one = torch.eye(D)[None]
+    for build in (
+        lambda W: AttentionFeatures(W, score=name).at(X.float()),
+        lambda W: MultiHeadAttention(W[None], one, one, score=name).at(X.float()),
+    ):
+        huge, moderate = build(size * W), build(W)
+        assert torch.isfinite(huge.directions(i)).all()
+        torch.testing.assert_close(huge.leading_direction(i), moderate.leading_direction(i), rtol=1e-4, atol=1e-5)
 
 
 @every_draw

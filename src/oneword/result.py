@@ -40,8 +40,8 @@ class Sensitivity:
     | `upper` | | a certificate: no allowed change exceeds it; None where there is none (`certificate` says why) |
     | `positions` | i | the words whose change attains `value`; `rows` are their rows of X |
     | `delta` | Δ | (d,) for one row, (m, d) for several |
-    | `baseline` | | mean relative change over random allowed changes at `positions`; NaN where none were drawn |
-    | `per_word` | | one line a word, changed alone: word, rows, value, upper, baseline |
+    | `baseline` | | mean over random allowed changes at `positions` (NaN: none drawn), or over all of a finite set |
+    | `per_word` | | one line a word, changed alone: word, rows, value, upper, baseline (and replacement, distance) |
     | `substitutions` | | of a finite set of words: what each of them does everywhere; else None |
     | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time |
     """

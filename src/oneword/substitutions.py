@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from oneword.errors import RangeError, UnknownNameError
+from oneword.errors import RangeError, TextError, UnknownNameError
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,8 @@ class Substitutions:
 
     | field | meaning |
     |---|---|
-    | `names` | the new words, by the number of their tokens |
-    | `values` | for each position, S of every word with as many tokens as the old one |
+    | `names` | for each position, the new words: as many tokens as the old one has, in the form they take there |
+    | `values` | S of each of them |
     | `distances` | ‖Δ‖/√d of the same |
     | `tokens` | for each position, how many tokens its word has |
     """
@@ -35,9 +36,8 @@ class Substitutions:
 
     def top(self, position: int, count: int = 10) -> pd.DataFrame:
         """The replacements that change most, largest first."""
-        values = self._values(position)
-        order = np.argsort(-values, kind="stable")[:count]
-        names = self.names[self.tokens[position]]
+        values, names = self._values(position), self.names[position]
+        order = self.leading(position, count)
         return pd.DataFrame(
             {
                 "replacement": [names[v] for v in order],
@@ -45,6 +45,15 @@ class Substitutions:
                 "distance": self.distances[position][order],
             }
         )
+
+    def leading(self, position: int, count: int) -> Int[np.ndarray, " some"]:
+        """Their places among `names`; of equal ones the first."""
+        values, most = self._values(position), _count(count)
+        if 0 < most < len(values):  # sorting all of them would take most of the time of a short search
+            least = np.partition(values, len(values) - most)[len(values) - most]
+            some = np.flatnonzero(values >= least)
+            return some[np.argsort(-values[some], kind="stable")][:most]
+        return np.argsort(-values, kind="stable")[:most]
 
     def of(self, position: int, word: str) -> float:
         """S when the word at this position becomes `word`."""
@@ -55,24 +64,43 @@ class Substitutions:
         return float(np.mean(self._values(position) <= self.of(position, word)))
 
     def _values(self, position: int) -> Float[np.ndarray, " words"]:
-        if position not in self.values:
-            raise RangeError(f"expected a position that was searched, one of {sorted(self.values)}, got {position}")
-        return self.values[position]
+        try:
+            return self.values[operator.index(position)]
+        except (TypeError, KeyError):
+            raise RangeError(
+                f"expected a position that was searched, one of {sorted(self.values)}, got {position!r}"
+            ) from None
 
     def _index(self, position: int, word: str) -> int:
-        m = self.tokens[position]
-        if word not in self._numbers[m]:
-            near = difflib.get_close_matches(word, self.names[m], n=1)
+        if not isinstance(word, str):
+            raise TextError(f"expected one word as a string, got {word!r}: write .of({position}, 'good')")
+        m, names = self.tokens[position], self.names[position]
+        numbers = self._numbers[self._groups[position]]
+        if word not in numbers:
+            near = difflib.get_close_matches(word, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownNameError(
-                f"expected one of the {len(self.names[m]):,} words of {m} token{'s'[: m > 1]} that were tried, "
+                f"expected one of the {len(names):,} words of {m} token{'s'[: m > 1]} that were tried, "
                 f"got {word!r}{hint}"
             )
-        return self._numbers[m][word]
+        return numbers[word]
 
     @cached_property
-    def _numbers(self) -> Mapping[int, Mapping[str, int]]:
-        return {m: {name: v for v, name in reversed(list(enumerate(names)))} for m, names in self.names.items()}
+    def _groups(self) -> Mapping[int, str]:
+        """Positions with the same new words, named by the number of tokens; a second set of that number has a dash."""
+        named: dict[int, str] = {}  # by identity: the words of a vocabulary are one object, and many
+        groups: dict[int, str] = {}
+        for position, names in self.names.items():
+            group = str(self.tokens[position])
+            while group in named.values() and named.get(id(names)) != group:
+                group += "'"
+            groups[position] = named.setdefault(id(names), group)
+        return groups
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, Mapping[str, int]]:
+        groups = {group: self.names[position] for position, group in self._groups.items()}
+        return {group: {name: v for v, name in reversed(list(enumerate(names)))} for group, names in groups.items()}
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """For a file: one array a position."""
@@ -82,17 +110,30 @@ class Substitutions:
     def to_dict(self) -> dict[str, Any]:
         """What the arrays do not say, ready for JSON."""
         return {
-            "names": {str(m): list(names) for m, names in self.names.items()},
+            "names": {group: list(self.names[position]) for position, group in self._groups.items()},
             "tokens": {str(position): m for position, m in self.tokens.items()},
+            "groups": {str(position): group for position, group in self._groups.items()},
         }
 
     @classmethod
     def from_parts(cls, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Substitutions:
         """Back from a file."""
         tokens = {int(position): int(m) for position, m in about["tokens"].items()}
+        names = {group: tuple(words) for group, words in about["names"].items()}
+        groups = about.get("groups", {})  # older files have one set of words for each number of tokens
         return cls(
-            names=MappingProxyType({int(m): tuple(names) for m, names in about["names"].items()}),
+            names=MappingProxyType({i: names[groups.get(str(i), str(m))] for i, m in tokens.items()}),
             values={position: arrays[f"values.{position}"] for position in tokens},
             distances={position: arrays[f"distances.{position}"] for position in tokens},
             tokens=MappingProxyType(tokens),
         )
+
+
+def _count(count: object) -> int:
+    try:
+        whole = operator.index(count)  # type: ignore[arg-type]
+    except TypeError:
+        whole = -1
+    if whole < 0:
+        raise RangeError(f"expected how many words to list, a whole number of at least 0, got {count!r}")
+    return whole

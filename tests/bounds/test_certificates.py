@@ -20,7 +20,9 @@ from oneword.maps.activations import Activation
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import ModuleFeatures, Probe
+from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
+from oneword.maps.scores import GroupedScore, Score, Softmax
 from oneword.maps.scores.elementwise import ElementwiseScore
 from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.ascent import Ascent, ascend
@@ -341,6 +343,71 @@ class _Cube(ElementwiseScore):
 
     def derivative(self, s: Tensor) -> Tensor:
         return 3 * s.masked_fill(s.isneginf(), 0) ** 2
+
+
+@final
+@dataclass(frozen=True)
+class _SquaredReLU(GroupedScore):
+    """g = max(0, s)², normalised: rows may come to attend to nothing, as only those of ReLU can otherwise."""
+
+    @property
+    def name(self) -> str:
+        return "squared-relu"
+
+    def attend(self, s: Tensor) -> Tensor:
+        return self.share(self.mass(s), self.pool(s)[..., None] - self.mass(s))
+
+    def pull(self, weights: Tensor, s: Tensor, gradient: Tensor) -> Tensor:
+        total = self.pool(s)[..., None].clamp_min(1e-300)
+        return (gradient - (weights * gradient).sum(-1, keepdim=True)) / total * 2 * s.clamp_min(0)
+
+    def mass(self, s: Tensor) -> Tensor:
+        return s.clamp_min(0).square()
+
+    def pool(self, s: Tensor) -> Tensor:
+        return self.mass(s).sum(-1)
+
+    def share(self, mass: Tensor, rest: Tensor) -> Tensor:
+        return mass / (mass + rest).clamp_min(1e-300)
+
+    def slope(self, s: Tensor, share: Tensor, rest: Tensor) -> Tensor:
+        return (1 - share) / (self.mass(s) + rest).clamp_min(1e-300) * 2 * s.clamp_min(0)
+
+    def _remove(self, s: Tensor) -> Tensor:
+        return self.pool(s)[..., None] - self.mass(s)
+
+
+class _OtherSoftmax(Softmax):  # type: ignore[misc]
+    """Whoever inherits may have changed everything."""
+
+    def attend(self, s: Tensor) -> Tensor:
+        return 2 * super().attend(s)
+
+
+class _OtherSparsemax(Score):
+    """Normalised, and with no grouping."""
+
+    @property
+    def name(self) -> str:
+        return "hard"
+
+    def attend(self, s: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot(s.argmax(-1), s.shape[-1]).to(s.dtype)
+
+
+@pytest.mark.parametrize("changed", [1, 2])
+@pytest.mark.parametrize("score", [_SquaredReLU(), _OtherSoftmax(), _OtherSparsemax()])
+def test_a_score_of_ones_own_has_none_under_any_attention(score: Score, changed: int) -> None:
+    """Three equal words whose rows vanish under a small change: the bound of ReLU without that was 18 times too low."""
+    X = torch.ones(3, 4, dtype=torch.float64)
+    W = torch.zeros(4, 4, dtype=torch.float64)
+    W[0, 0], W[1, 0] = 1, -0.99
+    one = torch.eye(4, dtype=torch.float64)[None]
+    for phi in (AttentionFeatures(W, score=score), MultiHeadAttention(W[None], one, one, score=score)):
+        rows = torch.arange(changed)[None]
+        made = certificate(phi.at(X), rows, Ball(0.1), torch.ones(1), Certify())
+        assert made.upper is None
+        assert "a score of one's own" in made.how
 
 
 def _unknown_score() -> Probe:

@@ -12,6 +12,7 @@ from benchmarks.attack import forward_change
 from oneword.bounds.attention import segment_bound
 from oneword.bounds.certificate import Certify, certificate
 from oneword.bounds.heads import heads_bound
+from oneword.bounds.rounding import doubt
 from oneword.bounds.sparse import support_bound
 from oneword.bounds.unnormalised import interval_bound
 from oneword.maps.attention import AttentionFeatures
@@ -91,6 +92,48 @@ def test_several_words_stay_in_the_hull_of_each_head(score: str) -> None:
         assert made.upper is not None
         assert made.how == "convex hull of the changed words"
         assert (best <= made.upper).all()
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.1, 3.0])
+@pytest.mark.parametrize("score", ["softmax", "relu", *SCORES])
+def test_keys_that_are_nothing_but_rounding_are_covered(score: str, radius: float) -> None:
+    """W = c·uvᵀ and words orthogonal to u: in exact arithmetic all keys vanish, and what is left of them is ε·c.
+
+    Two ways to compute the same scores then differ by all there is, so the bound must not trust either.
+    """
+    n, d = 6, 8
+    rng = np.random.default_rng(0)
+    one, rows = torch.eye(d, dtype=torch.float64)[None], torch.arange(n)[:, None]
+    for size in (1e10, 1e12, 1e14) * 3:
+        u, v = (torch.from_numpy(w / np.linalg.norm(w)) for w in rng.standard_normal((2, d)))
+        X = torch.from_numpy(rng.standard_normal((n, d)))
+        for _ in range(2):
+            X = X - torch.outer(X @ u, u)
+        W = size * torch.outer(u, v)
+        step = torch.from_numpy(rng.standard_normal((n, 60, 1, d)))
+        step[:, :30] -= (step[:, :30] @ u)[..., None] * u  # half of the changed words are orthogonal to u as well
+        y = X[:, None, None] + radius * step / step.norm(dim=-1, keepdim=True)
+        heads_ = (
+            MultiHeadAttention(W[None], one, one, score=score),
+            MultiHeadAttention(one, one, W[None], score=score),
+        )
+        for phi in (AttentionFeatures(W, score=score), *heads_):
+            if not phi(X).any():
+                continue
+            made = certificate(phi.at(X), rows, Ball(radius), torch.ones(n), Certify.plain())
+            assert made.upper is not None
+            assert (forward_change(phi, X, y, rows) <= made.upper[:, None]).all()
+
+
+def test_rounding_adds_next_to_nothing_where_nothing_cancels() -> None:
+    """Also under ReLU, whose rows may attend to one word or to none, and with zero words, whose scores are exact."""
+    for n in (1, 2, 3, 20):
+        for X in texts(n, 16):
+            r = torch.full((n,), 4.0, dtype=torch.float64)
+            for score in ("softmax", "relu", *SCORES):
+                phi = attention(score, 16, 1.0)
+                if phi(X).any():
+                    assert float(doubt(phi.at(X), r).max()) <= 1e-6
 
 
 # Every step ---------------------------------------------------------------------------------------------------------

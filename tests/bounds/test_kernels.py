@@ -70,6 +70,18 @@ class Row:
         return self.inv**2 * self.v2 + 4 * self.inv * u + self.r**2 + self.inv**2 * weight + self.m
 
 
+@pytest.mark.parametrize("size", [1e12, 1e19, 1e30, 1e100])
+def test_logits_beyond_every_int_are_bounded_as_well(size: float) -> None:
+    """Keys so long that every cell reaches from share 0 to share 1, past what an index could count."""
+    for seed in SEEDS:
+        row = Row(seed, widths=0.3)
+        row.ks, row.ka, row.K_off = size * row.ks, size * row.ka, 0.0
+        row.e = row.m = 1e-3 / size**2  # or the penalty of such t drowns all else
+        assert row.bound() >= row.truth() - 1e-9 * row.size
+        row.c = math.inf
+        assert not row.bound() < math.inf
+
+
 @pytest.mark.parametrize("widths", [0.0, 1e-3, 0.3])
 @pytest.mark.parametrize("far", [0.0, -LIMIT, LIMIT, -40.0, 40.0, 2000.0])
 def test_the_bound_of_a_row_is_above_a_dense_maximum(widths: float, far: float) -> None:

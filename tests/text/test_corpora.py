@@ -385,6 +385,50 @@ def test_a_file_that_is_not_there_is_no_name_of_the_hub(suffix: str) -> None:
     assert "there is no such file or folder" in refusal(FileFormatError, f"nowhere{suffix}")
 
 
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"text": None}, "text= the name of a column, got None"),
+        ({"text": 3}, "text= the name of a column, got 3"),
+        ({"label": 3}, "label= the name of a column or None, got 3"),
+        ({"label": ["label"]}, "label= the name of a column or None"),
+        ({"text": "label"}, "two columns, got 'label' for both"),
+        ({"label": "text"}, "two columns, got 'text' for both"),
+        ({"split": None}, "split= a name"),
+    ],
+)
+def test_columns_that_are_no_names_are_refused(tmp_path: Path, options: dict[str, Any], match: str) -> None:
+    (tmp_path / "a.csv").write_text("text,label\ngood,1\n")
+    with pytest.raises(UnknownNameError, match=match) as caught:
+        Corpus.load(str(tmp_path / "a.csv"), **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, 3, b"a.csv", "~nobody-of-this-name/x", "a" * 300, "a\0b"])
+def test_what_is_no_name_of_a_corpus_is_refused(name: Any) -> None:
+    with pytest.raises(FileFormatError, match=r"expected a corpus: 'imdb-embedded', .* got") as caught:
+        Corpus.load(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_texts_at_hand_may_be_anything_that_gives_strings(tmp_path: Path) -> None:
+    truth = Corpus.of(["good", "bad"], [1, -1])
+    for texts, labels in (
+        (iter(["good", "bad"]), iter([1, -1])),
+        (np.array(["good", "bad"]), np.array([1, -1])),
+        (pd.Series(["good", "bad"], index=[7, 9]), pd.Series([1, -1], index=[7, 9])),
+    ):
+        found = Corpus.of(texts, labels)
+        assert (found.texts, found.fingerprint) == (truth.texts, truth.fingerprint)
+    (tmp_path / "a.txt").write_text("good\nbad\n")
+    assert Corpus.load(tmp_path / "a.txt").texts == truth.texts
+    for wrong in (None, 3, "good"):
+        with pytest.raises(TextError, match="expected a list of texts, got"):
+            Corpus.of(wrong)
+    with pytest.raises(ShapeError, match="expected a list of labels or None, got 3"):
+        Corpus.of(["good"], 3)
+
+
 def test_other_files_and_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_text("x")
     assert "convert it to one of these" in refusal(FileFormatError, str(tmp_path / "a.docx"))

@@ -18,7 +18,9 @@ from oneword.errors import (
     MissingExtraError,
     OnewordError,
     RangeError,
+    ShapeError,
     TextError,
+    UnknownNameError,
     ZeroNormError,
 )
 from oneword.text.encoders import Encoder, encode
@@ -255,6 +257,87 @@ def test_ids_outside_of_the_vocabulary_are_refused(tiny: Encoder, ids: list[int]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
 def test_ids_that_are_no_whole_numbers_are_refused(tiny: Encoder, dtype: torch.dtype) -> None:
     assert_refused(DTypeError, "whole numbers", lambda: tiny.embed(torch.ones(2, dtype=dtype)))
+
+
+@pytest.mark.parametrize("wrong", [3.5, "x", True, [3]])
+def test_numbers_that_are_no_whole_numbers_are_refused(tiny: Encoder, wrong: object) -> None:
+    assert_refused(RangeError, "d as a whole number, got", lambda: tiny.encode("good", d=wrong))
+    assert_refused(RangeError, "d as a whole number, got", lambda: tiny.embed(torch.tensor([1]), d=wrong))
+    assert_refused(RangeError, "size as a whole number, got", lambda: tiny.windows("good", size=wrong))
+    assert_refused(RangeError, "stride as a whole number, got", lambda: tiny.windows("good", stride=wrong))
+
+
+@pytest.mark.parametrize("dtype", ["float32", None, torch.int64, float])
+def test_what_is_no_dtype_for_rows_is_refused(tiny: Encoder, dtype: object) -> None:
+    one = torch.tensor([1])
+    for act in (
+        lambda: tiny.encode("good", dtype=dtype),
+        lambda: tiny.windows("good", dtype=dtype),
+        lambda: tiny.embed(one, dtype=dtype),
+        lambda: tiny.affine(one, one, dtype=dtype),
+    ):
+        assert_refused(DTypeError, "torch.float32 or torch.float64, got", act)
+
+
+def test_ids_and_positions_of_another_kind_or_shape_are_refused(tiny: Encoder) -> None:
+    ids = torch.tensor([1, 2, 3])
+    for wrong in ([1, 2], 3, ids.numpy()):
+        assert_refused(DTypeError, "token ids as a tensor, got", lambda wrong=wrong: tiny.embed(wrong))
+        assert_refused(DTypeError, "positions as a tensor, got", lambda wrong=wrong: tiny.embed(ids, positions=wrong))
+    assert_refused(ShapeError, "got a single number: write ids", lambda: tiny.embed(torch.tensor(1)))
+    for shape in ((2,), (3, 1), (2, 3)):
+        assert_refused(
+            ShapeError,
+            r"fit token ids of shape \(3,\), got",
+            lambda shape=shape: tiny.embed(ids, positions=torch.zeros(shape, dtype=torch.long)),
+        )
+    for wrong in (torch.tensor(1), torch.ones(2, 2, dtype=torch.long)):
+        assert_refused(ShapeError, "two lists, got shapes", lambda wrong=wrong: tiny.affine(wrong, ids))
+        assert_refused(ShapeError, "two lists, got shapes", lambda wrong=wrong: tiny.affine(ids, wrong))
+
+
+@pytest.mark.parametrize("name", [None, 3, b"minilm", ["minilm"]])
+def test_what_is_no_name_of_an_encoder_is_refused(name: object) -> None:
+    assert_refused(FileFormatError, "expected an encoder: 'minilm', .* got", lambda: Encoder.load(name))
+    assert_refused(FileFormatError, "expected an encoder: 'minilm', .* got", lambda: encode("good", name))
+
+
+@pytest.mark.parametrize("layer", [False, 0.0, None, [0]])
+def test_what_is_no_layer_is_refused(make_tiny: Callable[..., Path], layer: object) -> None:
+    folder = make_tiny()
+    assert_refused(UnknownNameError, "layer=0 or layer='bare', got", lambda: Encoder.load(folder, layer=layer))
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"hidden_size": math.inf}, "a number as hidden_size in config.json of tiny, got inf"),
+        ({"hidden_size": math.nan}, "a number as hidden_size in config.json of tiny, got nan"),
+        ({"hidden_size": 8.5}, "whole number of at least 1 as hidden_size"),
+        ({"num_attention_heads": 0}, "whole number of at least 1 as num_attention_heads"),
+        ({"num_attention_heads": 3}, "num_attention_heads that divides hidden_size = 8"),
+        ({"layer_norm_eps": -1}, "layer_norm_eps of at least 0"),
+        ({"pad_token_id": -1}, "pad_token_id from 0 to 18"),
+        ({"pad_token_id": len(VOCABULARY)}, "pad_token_id from 0 to 18"),
+        ({"pad_token_id": "0"}, "pad_token_id from 0 to 18"),
+        ({"pad_token_id": 18, "model_type": "roberta", "max_position_embeddings": 24}, None),
+    ],
+)
+def test_settings_that_cannot_be_are_named(
+    make_tiny: Callable[..., Path], changes: dict[str, object], match: str | None
+) -> None:
+    folder = make_tiny(**changes)
+    if match is None:
+        assert Encoder.load(folder).longest == LONGEST - 19
+    else:
+        assert_refused(FileFormatError, match, lambda: Encoder.load(folder))
+
+
+def test_positions_that_would_all_be_padding_are_refused(make_tiny: Callable[..., Path]) -> None:
+    weights = tiny_weights()
+    weights["embeddings.position_embeddings.weight"] = weights["embeddings.position_embeddings.weight"][:5]
+    folder = make_tiny(weights=weights, model_type="roberta", pad_token_id=4)
+    assert_refused(FileFormatError, "positions after that of pad_token_id = 4", lambda: Encoder.load(folder))
 
 
 def test_rows_that_vanish_are_refused(make_tiny: Callable[..., Path]) -> None:

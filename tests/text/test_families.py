@@ -1,5 +1,6 @@
 """Layer 0 of every family is what transformers computes; its affine parts give its rows; others are refused by name."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,6 +185,14 @@ def test_a_sentence_transformers_folder_that_says_nothing_useful_is_refused(
 def test_an_unknown_family_is_refused_with_the_known_ones(make_tiny: Callable[..., Path], kind: object) -> None:
     folder = make_tiny(model_type=kind)
     refused(FileFormatError, f"type {', '.join(FAMILIES)} .* got {kind}", lambda: Encoder.load(folder))
+
+
+def test_no_padding_written_as_minus_1_is_what_ends_a_text(tmp_path: Path) -> None:
+    """As early Llama files have it; their positions do not count from it."""
+    write_model(tmp_path / "model", "llama")
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pad_token_id": -1, "eos_token_id": 2}))
+    assert Encoder.load(tmp_path / "model").pad == 2
 
 
 def test_an_unknown_layer_is_refused(make_tiny: Callable[..., Path]) -> None:

@@ -1,6 +1,7 @@
 """Samples: balanced, without duplicates, the same whenever asked, and made of the tokens of the texts they name."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from oneword.errors import RangeError, UnknownNameError
+from oneword import AttentionFeatures, Vocabulary, sensitivity
+from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.text.corpora import Corpus
 from oneword.text.encoders import Encoder
 from oneword.text.samples import Sample, TokenisedCorpus
@@ -211,6 +213,38 @@ def test_a_text_of_a_sample_by_tokens_and_by_words(tiny: Encoder) -> None:
     assert expected.items() <= dict(by_token.source).items()
     with pytest.raises(UnknownNameError, match="by='token' or by='word'"):
         sample.context(0, tiny, by="letter")
+
+
+@pytest.mark.parametrize("by", ["token", "word"])
+def test_padding_is_no_word_of_the_text(tiny: Encoder, by: str) -> None:
+    tokens = Corpus.of(["Unhappy, not", "good film"]).tokens(tiny)
+    sample = tokens.sample(2, 8, seed=0, pad=True)
+    assert sorted(sample.lengths.tolist()) == [3, 6]
+    for j, length in enumerate(sample.lengths.tolist()):
+        text = sample.context(j, tiny, by=by)
+        assert {row for word, rows in enumerate(text.rows) if text.special[word] for row in rows} == {
+            0, *range(length, 8)
+        }  # fmt: skip
+        assert [row for rows in text.rows for row in rows] == list(range(8))
+    whole = tokens.sample(1, 3, seed=0).context(0, tiny)
+    assert whole.special == (True, False, False)
+
+
+def test_padding_is_told_from_words_by_its_place(tmp_path: Path) -> None:
+    """A table of vectors pads with its first word, which texts hold too."""
+    (tmp_path / "a.vec").write_text("the 1 2\nfilm 2 1\n")
+    encoder = Encoder.load(tmp_path / "a.vec")
+    sample = Corpus.of(["film the"]).tokens(encoder).sample(1, 4, seed=0, pad=True)
+    text = sample.context(0, encoder)
+    assert (text.words, text.special) == (("film", "the", "the", "the"), (False, False, True, True))
+    s = sensitivity(AttentionFeatures.draw(2, seed=0), text, within=Vocabulary.of(encoder))
+    assert s.per_word["position"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("encoder", ["minilm", None, 3])
+def test_what_is_no_encoder_is_refused(encoder: object) -> None:
+    with pytest.raises(TextError, match=r"expected an encoder, got .*: load one with Encoder.load"):
+        Corpus.of(["good"]).tokens(encoder)
 
 
 def _or_none(act: Callable[[], Sample]) -> Sample | None:

@@ -85,6 +85,18 @@ def test_a_word_that_is_not_there_is_left_out_and_named(write: Callable[..., Pat
     refused(TextError, "got 'movie', none of whose words vectors.txt has", lambda: encoder.encode("movie"))
 
 
+def test_a_window_names_the_words_left_out_of_itself(write: Callable[..., Path]) -> None:
+    encoder = Encoder.load(write())
+    text = "oh the film, alas, was not good"
+    cuts = encoder.windows(text, size=3)
+    assert [cut.words for cut in cuts] == [("the", "film", ","), (",", "was", "not"), ("good",)]
+    # A word that is not there belongs to the window of the word before it, at the beginning to the first.
+    assert [cut.source.get("skipped") for cut in cuts] == [("oh", "alas"), None, None]
+    for size in (1, 2, 5):
+        cuts = encoder.windows(text, size=size)
+        assert [word for cut in cuts for word in cut.source.get("skipped", ())] == ["oh", "alas"]
+
+
 @pytest.mark.parametrize("unknown", ["<unk>", "<UNK>", "[UNK]"])
 def test_a_word_that_is_not_there_takes_the_row_for_unknown_words(write: Callable[..., Path], unknown: str) -> None:
     encoder = Encoder.load(write("unk.txt", as_text([*WORDS[:-1], unknown])))
@@ -175,7 +187,8 @@ def test_numbers_that_are_not_finite_and_rows_of_zeros_are_refused(write: Callab
     path = write("nan.txt", as_text() + "bad nan 1 2 3 inf\n")
     refused(NonFiniteError, "2 of 50 entries of the vectors in nan.txt", lambda: Encoder.load(path))
     encoder = Encoder.load(write("zero.txt", as_text() + "nil 0 0 0 0 0\n"))
-    refused(ZeroNormError, "rows of positive norm", lambda: encoder.encode("nil film"))
+    refused(ZeroNormError, "got 0 for 'nil' in all coordinates: leave", lambda: encoder.encode("film nil"))
+    assert encoder.tokens_of(encoder.whole_words) == tuple(WORDS)
 
 
 @pytest.mark.parametrize("name", ["model.bin", "vectors.csv", "glove"])

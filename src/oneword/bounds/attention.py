@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from oneword.bounds.kernels import ROUNDING
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore, ReLU, Score
 
@@ -25,8 +26,15 @@ EXPANDED = 1e-12
 
 
 class Rows(Protocol):
-    """Attention at one text, a Probe or a head of one: values X, keys K, Q, scores S (−∞: hidden), weights, outputs."""
+    """Attention at one text, a Probe or a head of one: values X, keys K, Q, scores S (−∞: hidden), weights, outputs.
 
+    `words` are what keys meet (X itself but in a head); no score of x on y is above `steepness`·‖x‖‖y‖.
+    """
+
+    @property
+    def words(self) -> Float[Tensor, "n d"]: ...
+    @property
+    def steepness(self) -> float: ...
     @property
     def X(self) -> Float[Tensor, "n v"]: ...
     @property
@@ -85,8 +93,14 @@ def highest(rows: Rows, r: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
 
     Outwards here too: where nothing else is attended to, the ReLU share jumps from 0 to 1 as a score turns positive.
     """
-    rise, score = r[:, None] * rows.K.norm(dim=1), rows.S.mT
-    return score + rise + (OUTWARDS - 1) * (score.masked_fill(score.isneginf(), 0).abs() + rise)
+    rise, score, size = r[:, None] * rows.K.norm(dim=1), rows.S.mT, rows.words.norm(dim=1)
+    rounded = (OUTWARDS - 1) * (score.masked_fill(score.isneginf(), 0).abs() + rise)
+    return score + rise + rounded + score_error(rows, size, (size + r)[:, None])
+
+
+def score_error(rows: Rows, x: Float[Tensor, "*row"], y: Float[Tensor, "*word"]) -> Float[Tensor, "*both"]:
+    """More than the rounding of a score of a word of length x on one of length y: of its terms, not of what is left."""
+    return ROUNDING * rows.steepness * x * y
 
 
 def _far_ends(rows: GroupedRows, q: Float[Tensor, "n n"]) -> FarEnds:

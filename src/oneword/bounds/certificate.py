@@ -13,11 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.bounds.attention import Rows, hull_bound, segment_bound
-from oneword.bounds.branch import branch_and_bound
+from oneword.bounds.attention import hull_bound, segment_bound
 from oneword.bounds.heads import heads_bound, heads_hull_bound, output_gain
-from oneword.bounds.kernels import ROUNDING
 from oneword.bounds.layers import DENSE_WIDTH, layer_norm, position_bounds
+from oneword.bounds.rounding import hull_slack, slack
 from oneword.bounds.sparse import support_bound
 from oneword.bounds.unnormalised import interval_bound
 from oneword.errors import RangeError
@@ -27,7 +26,7 @@ from oneword.maps.base import Probe
 from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.random import LayeredProbe
 from oneword.maps.rescored_probe import RescoredProbe
-from oneword.maps.scores import GroupedScore, Linear, ReLU, Score, Sigmoid, Softmax, Sparsemax
+from oneword.maps.scores import Linear, ReLU, Score, Sigmoid, Softmax, Sparsemax
 from oneword.perturb import Constraint
 
 Progress = Callable[[float], None]
@@ -93,7 +92,7 @@ def _dispatch(
     any_rows: int | None,
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
-    if isinstance(probe, AttentionProbe) and probe.score.normalised:
+    if isinstance(probe, AttentionProbe) and isinstance(probe.score, Softmax | ReLU) and probe.score.normalised:
         return _attention(probe, rows, within, found, effort, progress)
     if isinstance(probe, AttentionProbe | RescoredProbe):
         return _closed(probe, rows, within)
@@ -113,24 +112,27 @@ def _attention(
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
     """Softmax and ReLU, normalised."""
+    if (none := _unknown(probe.score, rows)) is not None:
+        return None, none
     exact = _in_double(probe)
     assert isinstance(exact, AttentionProbe)
-    reach = _reach(within, probe.X)
-    slack = _slack(exact, reach, reach)
+    reach, longest = _reach(within, probe.X), _longest(exact)
     if rows.shape[1] > 1:
-        return _hull(rows, hull_bound(exact, float(reach.max())), slack)
+        return _hull(rows, hull_bound(exact, float(reach.max())), hull_slack(exact, reach, reach, longest))
     at = rows[:, 0].cpu()
     upper2 = segment_bound(exact, reach)[at]
     value2 = found.double().cpu().square()
     target2 = effort.target**2 * float(value2.max())
     how = "closed form"
     if isinstance(probe.score, Softmax) and bool((upper2 > target2).any()) and effort.seconds > 0:
+        from oneword.bounds.branch import branch_and_bound  # scipy.optimize takes a second, and closed forms are common
+
         before = upper2.numpy()
         after = branch_and_bound(
             exact, before, value2.numpy(), at.tolist(), reach[at].numpy(), target2, effort.seconds, progress
         )
         upper2, how = torch.from_numpy(np.minimum(before, after)), "branch and bound"
-    return _root(upper2) + slack, how
+    return _root(upper2) + slack(exact, reach, reach, longest)[at], how
 
 
 def _closed(
@@ -140,32 +142,35 @@ def _closed(
     if (none := _unknown(probe.score, rows)) is not None:
         return None, none
     exact, reach = _in_double(probe), _reach(within, probe.X)
-    slack = _slack(exact, reach, reach)
+    longest = _longest(exact)
     if rows.shape[1] > 1:
-        return _hull(rows, hull_bound(exact, float(reach.max())), slack)
+        return _hull(rows, hull_bound(exact, float(reach.max())), hull_slack(exact, reach, reach, longest))
     if isinstance(exact, RescoredProbe):
         upper2 = support_bound(exact, reach, reach)
     else:
         upper2 = interval_bound(exact, reach, reach, layer_norm(exact.W_symmetric))
-    return _root(upper2[rows[:, 0].cpu()]) + slack, "closed form"
+    return (_root(upper2) + slack(exact, reach, reach, longest))[rows[:, 0].cpu()], "closed form"
 
 
 def _heads(probe: MultiHeadProbe, rows: Int[Tensor, "p m"], within: Constraint) -> tuple[Tensor | None, str]:
     if (none := _unknown(probe.phi.score, rows)) is not None:
         return None, none
     exact = copy.deepcopy(probe.phi).double().cpu().at(probe.X.double().cpu())
-    reach, longest = _reach(within, probe.X), float(exact.X.norm(dim=1).max())
-    slack = sum(_slack(head, reach, layer_norm(head.W_V) * reach, longest) for head in exact.heads)
-    slack *= output_gain(exact)
+    reach = _reach(within, probe.X)
+    # Values too are rounded relative to their terms: what counts is how long they could be, not what W_V leaves.
+    gains = [layer_norm(head.W_V) for head in exact.heads]
+    each = [(head, reach, gain * reach, gain * _longest(exact)) for head, gain in zip(exact.heads, gains, strict=True)]
     if rows.shape[1] > 1:
-        return _hull(rows, heads_hull_bound(exact, float(reach.max())), slack)
-    return _root(heads_bound(exact, reach)[rows[:, 0].cpu()]) + slack, "closed form, head by head"
+        rounding = output_gain(exact) * sum(hull_slack(*head) for head in each)
+        return _hull(rows, heads_hull_bound(exact, float(reach.max())), rounding)
+    added = output_gain(exact) * torch.stack([slack(*head) for head in each]).sum(0)
+    return (_root(heads_bound(exact, reach)) + added)[rows[:, 0].cpu()], "closed form, head by head"
 
 
 def _unknown(score: Score, rows: Int[Tensor, "p m"]) -> str | None:
     """Why nothing is known, or None."""
-    if not isinstance(score, BOUNDED):
-        return f"no certificate: none is known for {score.name}"
+    if type(score) not in BOUNDED:  # not isinstance: whoever inherits from one of them may have changed it
+        return f"no certificate: none is known for {score.name}, a score of one's own"
     if rows.shape[1] > 1 and not score.normalised:
         return f"no certificate: none is known for several words under {score.name}, which the words do not bound"
     return None
@@ -175,8 +180,8 @@ def _root(upper2: Tensor) -> Tensor:
     return upper2.sqrt() * (1 + 1e-12)
 
 
-def _hull(rows: Int[Tensor, "p m"], bound2: float, slack: float) -> tuple[Tensor, str]:
-    bound = math.sqrt(bound2) * (1 + 1e-12) + slack
+def _hull(rows: Int[Tensor, "p m"], bound2: float, rounding: float) -> tuple[Tensor, str]:
+    bound = math.sqrt(bound2) * (1 + 1e-12) + rounding
     return torch.full((len(rows),), bound, dtype=torch.float64), "convex hull of the changed words"
 
 
@@ -187,17 +192,8 @@ def _reach(within: Constraint, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     return reach + 8 * torch.finfo(X.dtype).eps * (exact.norm(dim=1) + reach)
 
 
-def _slack(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"], longest_word: float | None = None) -> float:
-    """What the rounding of K, of the scores and of O adds to the change of all rows together.
-
-    A share is wrong by no more than its score, and then its row by at most ‖x_i − o_j⁻‖ + ‖Δ‖ times as much. Where
-    one score moves other weights of its row too (sparsemax), or weights do not sum to 1, all n of them count.
-    """
-    n, longest = len(rows.X), float(rows.X.norm(dim=1).max())
-    farthest = (longest if longest_word is None else longest_word) + float(r.max())
-    wrong = ROUNDING * (1 + float(rows.K.norm(dim=1).max()) * farthest)
-    shares = isinstance(rows.score, GroupedScore) and rows.score.normalised
-    return math.sqrt(n) * (2 * longest + float(reach.max())) * (min(wrong, 1.0) if shares else n * wrong)
+def _longest(probe: Probe) -> float:
+    return float(probe.X.norm(dim=1).max())
 
 
 def _in_double(probe: AttentionProbe | RescoredProbe) -> AttentionProbe | RescoredProbe:

@@ -106,6 +106,8 @@ def rows_bound(
             wu += v_off * R
         half = R * K_off + w
         lo, hi = center - half, center + half
+        if not lo <= hi:  # NaN, where scores overflow: no bound
+            return math.nan
 
         # φ(q) = α²‖v‖² + 2qα u + q²r² + μ(qα − c0)², α = (q − p)·inv: bounds on |φ'| and |φ''| for q in [0, 1].
         peak = max(1.0, p * inv)
@@ -117,8 +119,10 @@ def rows_bound(
         rise = (2.0 * m + SLOPE2 * bend + CURVATURE * slope) * STEP * STEP / 8.0
 
         best = -1e300
-        first_node = max(0, math.floor((lo - logits[0]) / STEP))
-        last_node = min(last, math.ceil((hi - logits[0]) / STEP))
+        # Held to the grid as floats: from 2⁶³ on, a float has no int that floor could return.
+        beyond = (last + 1) * STEP
+        first_node = math.floor(min(max(lo - logits[0], 0.0), beyond) / STEP)
+        last_node = min(last, math.ceil(min(max(hi - logits[0], -STEP), beyond) / STEP))
         # Every STRIDE-th node first: between two of them the function rises by at most STRIDE²·rise, and where even
         # that stays below the largest value so far (plus rise, which is added in the end), the rest can be left out.
         for g in range(first_node, last_node + 1, STRIDE):

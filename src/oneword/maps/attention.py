@@ -13,7 +13,7 @@ from torch import Tensor
 from oneword._random import normal, resolve_seed
 from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.attention_probe import AttentionProbe
-from oneword.maps.base import FeatureMap, check_matches
+from oneword.maps.base import FeatureMap, check_matches, check_tensor, whole
 from oneword.maps.rescored_probe import RescoredProbe
 from oneword.maps.scores import GroupedScore, Score, Softmax, score
 from oneword.text.context import check_finite
@@ -27,6 +27,7 @@ class AttentionFeatures(FeatureMap):
 
     def __init__(self, W: Float[Tensor, "d d"], *, score: str | Score = Softmax(), seed: int | None = None) -> None:  # noqa: B008
         super().__init__()
+        check_tensor(W, "W")
         if W.ndim != 2 or W.shape[0] != W.shape[1]:
             raise ShapeError(f"expected W of shape (d, d), got {tuple(W.shape)}")
         check_finite(W, "W")
@@ -49,6 +50,7 @@ class AttentionFeatures(FeatureMap):
         device: torch.device | str = "cpu",
     ) -> AttentionFeatures:
         """W_ab ~ N(0, 1/d), independent."""
+        d = whole(d, "d")
         if d < 1:
             raise RangeError(f"expected d of at least 1, got {d}")
         seed = resolve_seed(seed, generator)

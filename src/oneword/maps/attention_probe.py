@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.maps.base import Probe, check_candidates, check_matches, feature_norm
+from oneword.maps.base import Probe, check_candidates, check_matches, check_scores, feature_norm, frobenius
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore
 from oneword.maps.starts import KeyStarts
@@ -48,11 +48,21 @@ class AttentionProbe(Probe):
         torch.mm(X / root, W, out=self.K)  # s_ji = K_j · x_i
         torch.mm(X / root, W.mT, out=self.Q)  # s_il = Q_l · x_i
         self.S = self.K @ X.mT
+        check_scores(self.S, self.K, self.Q)
         self.P = self.score.attend(self.S)
         torch.mm(self.P, X, out=self.O)
         self.norm = feature_norm(self.O)
         self.W_symmetric = phi.W_symmetric
         self._only: LeaveOneOut | None = None
+
+    @property
+    def words(self) -> Float[Tensor, "n d"]:
+        return self.X
+
+    @cached_property
+    def steepness(self) -> float:
+        """No score of x on y is above this times ‖x‖‖y‖."""
+        return frobenius(self.W) / math.sqrt(self.d)
 
     @cached_property
     def without(self) -> LeaveOneOut:

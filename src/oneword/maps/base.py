@@ -8,6 +8,7 @@ maps with structure bring Probes of their own (theory: "Incremental evaluation")
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, final
@@ -194,6 +195,22 @@ def check_candidates(X: Float[Tensor, "n d"], y: Tensor, i: Tensor) -> None:
         raise DTypeError(f"expected y in the text's {X.dtype}, got {y.dtype}: convert it with y.to(X.dtype)")
 
 
+def check_tensor(W: object, name: str) -> None:
+    """Refuse weights that are lists or arrays: their dtype and device would be a guess."""
+    if not isinstance(W, Tensor):
+        raise DTypeError(f"expected {name} as a torch tensor, got {type(W).__name__}: convert it with torch.as_tensor")
+
+
+def whole(value: int, name: str) -> int:
+    """A number of things, as an int; whatever is not a whole number is refused."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise RangeError(
+            f"expected {name} as a whole number, got {value!r} of type {type(value).__name__}: give an int"
+        ) from None
+
+
 def check_matches(X: Tensor, weights: Tensor, d: int, n: int | None = None) -> None:
     """Refuse a text whose width, length, dtype or device is not the map's."""
     check_text(X) if X.ndim == 2 else None
@@ -211,6 +228,22 @@ def check_dtype(X: Tensor, weights: Tensor) -> None:
             f"expected a text in the map's {weights.dtype} on {weights.device}, got {X.dtype} on {X.device}: "
             f"convert it with X.to({weights.dtype}) or give the map dtype={X.dtype}"
         )
+
+
+def check_scores(scores: Tensor, *keys: Tensor) -> Tensor:
+    """The scores themselves, before a mask; refused where they overflow: −∞ would pass for a hidden word."""
+    if not all(bool(torch.isfinite(values).all()) for values in (scores, *keys)):
+        raise NonFiniteError(
+            f"expected finite scores, got NaN or infinity: they overflow {scores.dtype}; give smaller weights or "
+            "words, or more precision with .double()"
+        )
+    return scores
+
+
+def frobenius(W: Tensor) -> float:
+    """‖W‖_F in float64, also where squares of W would overflow or vanish."""
+    largest = float(W.abs().max())
+    return largest * float((W.double() / largest).norm()) if largest > 0 else 0.0
 
 
 def feature_norm(features: Tensor) -> float:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from oneword._random import normal
 from oneword.errors import RangeError, ShapeError
+from oneword.maps.base import whole
 from oneword.memory import check_memory
 from oneword.text.context import check_finite
 
@@ -72,6 +73,7 @@ def bands(V: Float[Tensor, "k d"], rows: int = 8192) -> Iterator[tuple[slice, Fl
 
 def check_sizes(n: int, d: int, k: int) -> None:
     """Refuse sizes that make no layer."""
+    n, d, k = whole(n, "n"), whole(d, "d"), whole(k, "k")
     if min(n, d, k) < 1:
         raise RangeError(f"expected n, d and k of at least 1, got n = {n}, d = {d}, k = {k}")
 

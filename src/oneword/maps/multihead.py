@@ -17,7 +17,7 @@ from torch import Tensor
 
 from oneword._random import normal, resolve_seed
 from oneword.errors import DTypeError, RangeError, ShapeError
-from oneword.maps.base import FeatureMap, check_matches
+from oneword.maps.base import FeatureMap, check_matches, check_tensor, whole
 from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.scores import Score, Softmax, score
 from oneword.text.context import check_finite
@@ -52,6 +52,9 @@ class MultiHeadAttention(FeatureMap):
         seed: int | None = None,
     ) -> None:
         super().__init__()
+        for name, W in (("W_Q", W_Q), ("W_K", W_K), ("W_V", W_V), ("W_O", W_O)):
+            if W is not None or name != "W_O":
+                check_tensor(W, name)
         _check_shapes(W_Q, W_K, W_V, W_O)
         for name, W in (("W_Q", W_Q), ("W_K", W_K), ("W_V", W_V), ("W_O", W_O)):
             if W is not None:
@@ -81,6 +84,8 @@ class MultiHeadAttention(FeatureMap):
         head have variance 1 and its keys in the space of words have length about 1, both as in RAF with W ~ N(0, 1/d).
         A head is drawn from (seed, head): more heads continue fewer.
         """
+        d, heads = whole(d, "d"), whole(heads, "heads")
+        head_width = None if head_width is None else whole(head_width, "head_width")
         head_width = d // heads if head_width is None and heads >= 1 else head_width
         if d < 1 or heads < 1 or head_width is None or head_width < 1:
             raise RangeError(

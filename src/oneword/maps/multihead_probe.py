@@ -20,7 +20,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from oneword.maps.base import Probe, check_candidates, check_matches, feature_norm, replace_rows
+from oneword.maps.base import (
+    Probe,
+    check_candidates,
+    check_matches,
+    check_scores,
+    feature_norm,
+    frobenius,
+    replace_rows,
+)
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore, Score
 from oneword.maps.starts import unit_rows
@@ -53,17 +61,22 @@ class Head:
         self.words, self.W_Q, self.W_K, self.W_V, self.score, self.hidden = words, W_Q, W_K, W_V, score, hidden
         self.root = math.sqrt(W_Q.shape[1])
         self.X, self.queries, self.keys = words @ W_V, words @ W_Q / self.root, words @ W_K
-        self.S = (self.queries @ self.keys.mT).masked_fill(hidden, -torch.inf)
+        self.S = check_scores(self.queries @ self.keys.mT).masked_fill(hidden, -torch.inf)
         self.P = score.attend(self.S)
         self.O = self.P @ self.X
 
     @cached_property
     def K(self) -> Float[Tensor, "n d"]:
-        return self.queries @ self.W_K.mT
+        return check_scores(self.queries @ self.W_K.mT)
 
     @cached_property
     def Q(self) -> Float[Tensor, "n d"]:
-        return self.keys @ self.W_Q.mT / self.root
+        return check_scores(self.keys @ self.W_Q.mT / self.root)
+
+    @cached_property
+    def steepness(self) -> float:
+        """No score of x on y is above this times ‖x‖‖y‖."""
+        return frobenius(self.W_Q) * frobenius(self.W_K) / self.root
 
     @cached_property
     def without(self) -> LeaveOneOut:

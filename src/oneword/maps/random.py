@@ -20,7 +20,7 @@ from torch import Tensor
 from oneword._random import normal, resolve_seed
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
-from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, feature_norm
+from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, check_tensor, feature_norm, whole
 from oneword.maps.blocks import Blocks, bands, check_sizes, empty_like_map, gaussian_scale
 from oneword.memory import check_memory
 from oneword.text.context import check_finite
@@ -95,6 +95,7 @@ class RandomFeatures(LayeredFeatures):
     """RF of the paper: V_ab ~ N(0, 1/D), k neurons (k = D by default), any elementwise activation."""
 
     def __init__(self, V: Float[Tensor, "k D"], n: int, *, activation: str | Activation = "relu") -> None:
+        check_tensor(V, "V")
         if V.ndim != 2 or n < 1 or V.shape[1] % n:
             raise ShapeError(f"expected V of shape (k, n·d) with n = {n}, got {tuple(V.shape)}")
         k, d = V.shape[0], V.shape[1] // n
@@ -132,6 +133,8 @@ class DeepRandomFeatures(LayeredFeatures):
     """DRF of the paper: V_1 ~ N(0, β/D), later layers N(0, β/k). β = 2 (He) keeps ‖φ‖ stable in depth for ReLU."""
 
     def __init__(self, V: Sequence[Tensor], n: int, *, activation: str | Activation = "relu") -> None:
+        for layer in V:
+            check_tensor(layer, "every layer of V")
         if not V or n < 1 or any(layer.ndim != 2 for layer in V) or V[0].shape[1] % n:
             raise ShapeError(f"expected V_1 (k × n·d), V_2 … V_L (k × k), got shapes {[tuple(v.shape) for v in V]}")
         k, d = V[0].shape[0], V[0].shape[1] // n
@@ -159,6 +162,7 @@ class DeepRandomFeatures(LayeredFeatures):
     ) -> DeepRandomFeatures:
         """Layers are keyed by (seed, layer): a deeper map of the same seed continues a shallower one."""
         check_sizes(n, d, 1 if k is None else k)
+        depth = whole(depth, "depth")
         if depth < 1 or beta <= 0:
             raise RangeError(f"expected depth ≥ 1 and β > 0, got depth = {depth}, β = {beta}")
         k = n * d if k is None else k

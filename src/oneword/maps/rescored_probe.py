@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, final
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.maps.base import Probe, check_candidates, check_matches, feature_norm
+from oneword.maps.base import Probe, check_candidates, check_matches, check_scores, feature_norm, frobenius
 from oneword.maps.starts import KeyStarts
 
 if TYPE_CHECKING:
@@ -35,9 +35,19 @@ class RescoredProbe(Probe):
         self.K = self.X / root @ self.W  # s_ji = K_j · x_i
         self.Q = self.X / root @ self.W.mT  # s_il = Q_l · x_i
         self.S = self.K @ self.X.mT
+        check_scores(self.S, self.K, self.Q)
         self.P = self.score.attend(self.S)
         self.O = self.P @ self.X
         self.norm = feature_norm(self.O)
+
+    @property
+    def words(self) -> Float[Tensor, "n d"]:
+        return self.X
+
+    @cached_property
+    def steepness(self) -> float:
+        """No score of x on y is above this times ‖x‖‖y‖."""
+        return frobenius(self.W) / math.sqrt(self.d)
 
     def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
         return (self.features(y, i) - self.O).flatten(1).square().sum(1)

@@ -6,6 +6,7 @@ further it is from what they put out already.
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import cached_property
 
@@ -26,16 +27,17 @@ class KeyStarts:
 
     @cached_property
     def mean_key(self) -> Float[Tensor, " d"]:
-        return unit_rows(self.K.mean(0))
+        return unit_rows(_at_most_one(self.K).mean(0))
 
     @cached_property
     def _key_directions(self) -> Float[Tensor, "s d"]:
         """Where many rows look at once: the mean key, centres of clusters of keys, ± their leading axes, few keys."""
         n, d = self.K.shape
         U = unit_rows(self.K)
+        K = _at_most_one(self.K)
         parts = [self.mean_key[None], _centres(U, min(8, n))]
-        _, axes = torch.linalg.eigh(self.K.mT @ self.K if d <= n else self.K @ self.K.mT)
-        axes = axes[:, -4:] if d <= n else self.K.mT @ axes[:, -4:]
+        _, axes = torch.linalg.eigh(K.mT @ K if d <= n else K @ K.mT)
+        axes = axes[:, -4:] if d <= n else K.mT @ axes[:, -4:]
         parts += [unit_rows(axes.mT), -unit_rows(axes.mT)]
         if n <= SHORT:  # a short text: each key, and mixtures in which a few of them dominate
             mixture = np.random.default_rng(0).exponential(size=(64, n)) ** 2
@@ -57,7 +59,16 @@ class KeyStarts:
 
 def unit_rows(v: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows d"]:
     """v/‖v‖ along the last axis; 0 stays 0."""
+    # Only where they would overflow, since dividing twice rounds twice.
+    if v.numel() and float(v.abs().max()) > math.sqrt(torch.finfo(v.dtype).max / v.shape[-1]):
+        v = v / v.abs().amax(-1, keepdim=True).clamp_min(1)
     return v / v.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
+
+
+def _at_most_one(K: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """Keys of the same directions and proportions, whose squares and sums do not overflow; small ones as they are."""
+    largest = K.abs().max()
+    return K / largest if float(largest) > math.sqrt(torch.finfo(K.dtype).max / K.numel()) else K
 
 
 def _centres(U: Float[Tensor, "n d"], k: int) -> Float[Tensor, "k d"]:

@@ -45,7 +45,7 @@ class Task:
             object.__setattr__(self, "positions", [_whole("positions", i) for i in self.positions])
         for name, kind in (("within", Constraint | Replacements), ("search", Ascent)):
             if not isinstance(getattr(self, name), kind):
-                wanted = "a Ball, a Sphere or a Vocabulary" if name == "within" else "an Ascent"
+                wanted = "a Ball, a Sphere or a Vocabulary (also Words, Vectors)" if name == "within" else "an Ascent"
                 raise RangeError(f"expected {name}= {wanted}, got {getattr(self, name)!r}")
         if self.certify is not False and not isinstance(self.certify, Certify):
             raise RangeError(f"expected certify= a Certify or False, got {self.certify!r}")

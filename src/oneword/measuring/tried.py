@@ -27,23 +27,26 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
     within.check(text)
     values: dict[int, np.ndarray] = {}
     distances: dict[int, np.ndarray] = {}
-    for members in by_size(text, spots):
+    forms: dict[int, Replacements] = {}
+    for form, members in (pair for group in by_size(text, spots) for pair in within.written(text, group)):
         rows = rows_of(text, probe, members)
-        if rows.shape[1] not in within.names:
+        if rows.shape[1] not in form.names:
             continue
-        found = exhaust(probe, rows, within, memory=task.search.memory, progress=partial(task.say, "vocabulary"))
+        forms |= dict.fromkeys(members, form)
+        found = exhaust(probe, rows, form, memory=task.search.memory, progress=partial(task.say, "vocabulary"))
         values |= zip(members, (found.change2.clamp_min(0).sqrt() / probe.norm).cpu().numpy(), strict=True)
         distances |= zip(members, (found.distance2.clamp_min(0) / probe.d).sqrt().cpu().numpy(), strict=True)
     if not values:
         sizes = ", ".join(map(str, sorted(within.names)))
         raise RangeError(f"expected words of {sizes} token(s) to replace, got none in the text: give other words")
-    every = Substitutions(within.names, values, distances, {i: len(text.rows[i]) for i in values})
-    tops = {i: every.top(i, 1).iloc[0] for i in values}
-    best = max(tops, key=lambda i: float(tops[i]["value"]))
-    names = within.names[len(text.rows[best])]
-    number = torch.tensor([names.index(tops[best]["replacement"])])
-    y = within.rows(torch.tensor(text.rows[best]), probe.d, probe.X.dtype, number)[0].to(probe.X.device)
-    value = [float(tops[i]["value"]) if i in tops else math.nan for i in spots]
+    words = {i: form.names[len(text.rows[i])] for i, form in forms.items()}
+    every = Substitutions(words, values, distances, {i: len(text.rows[i]) for i in values})
+    tops = {i: int(found.argmax()) for i, found in values.items()}
+    best = max(tops, key=lambda i: float(values[i][tops[i]]))
+    chosen = torch.tensor([tops[best]])
+    y = forms[best].rows(torch.tensor(text.rows[best]), probe.d, probe.X.dtype, chosen)[0].to(probe.X.device)
+    value = [float(values[i][tops[i]]) if i in tops else math.nan for i in spots]
+    names = [words[i][tops[i]] if i in tops else None for i in spots]
     table = table_of(
         text,
         spots,
@@ -51,12 +54,12 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
         upper=value,
         baseline=[float(values[i].mean()) if i in values else math.nan for i in spots],
         # As objects: pandas would turn the None of a word that nothing can replace into NaN.
-        replacement=pd.Series([tops[i]["replacement"] if i in tops else None for i in spots], dtype=object),
-        distance=[float(tops[i]["distance"]) if i in tops else math.nan for i in spots],
+        replacement=pd.Series(names, dtype=object),
+        distance=[float(distances[i][tops[i]]) if i in tops else math.nan for i in spots],
     )
     return Sensitivity(
-        value=float(tops[best]["value"]),
-        upper=float(tops[best]["value"]),
+        value=float(values[best].max()),
+        upper=float(values[best].max()),
         baseline=float(values[best].mean()),
         positions=(best,),
         rows=text.rows[best],

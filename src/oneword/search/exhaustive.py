@@ -14,8 +14,6 @@ from oneword.search.substitution import Outcome, Substitution
 from oneword.vocabulary import Replacements
 
 Progress = Callable[[float], None]
-# Relative changes below this are evaluated one by one: expanded squares cancel there, Δ itself does not.
-SMALL = 0.01
 
 
 def exhaust(
@@ -37,7 +35,6 @@ def exhaust(
         out = substitution.everywhere(table, progress)
     else:
         out = substitution.placed(words, progress)
-    out.doubtful.logical_or_(~(out.change2 > (SMALL * probe.norm) ** 2))
     for k in out.doubtful.any(1).nonzero()[:, 0].tolist():
         some = out.doubtful[k].nonzero()[:, 0]
         again = _one_by_one(probe, rows[k : k + 1], within, memory, lambda done: None, some)

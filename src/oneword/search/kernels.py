@@ -2,24 +2,18 @@
 
 For row j, E is the mass of the new word relative to all of the row's mass before the change, p that of the old word,
 `spare` = 1 − p. Its attention becomes q = E/(E + spare), and with c = (E − p)/(E + spare) its output moves by
-c(x_i − o_j) + q(y − x_i). A row that is not counted has `spare` = VOID, which makes q and c vanish. A score that is
-not normalised has q = E, c = E − p and o_j = 0.
+c(x_i − o_j) + q(y − x_i); xo is x_i·o_j, v2 is ‖x_i − o_j‖². A row that does not count has `spare` = VOID: q and c
+vanish. A score that is not normalised (`pooled` = 0) has q = E, c = E − p and o_j = 0.
+
+`one` is a 1 of the arrays' own type: beside a float64, float32 would become float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
 from typing import Any
 
-import numpy as np
-import torch
-from jaxtyping import Float
 from numba import njit
 from numpy.typing import NDArray
-from torch import Tensor
 
 VOID = 1e30
 TOGETHER = 8  # words: with the rows of one position they stay in the first-level cache
@@ -30,72 +24,12 @@ Array = NDArray[Any]  # all of float32, or all of float64
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows j before the change, seen from the words i that change (first index).
-
-    | field | meaning |
-    |---|---|
-    | `share`, `spare` | p and 1 − p |
-    | `xo`, `distance2` | x_i·o_j and ‖x_i − o_j‖², with o_j = 0 for a score that is not normalised |
-    | `xx` | ‖x_i‖² |
-    """
-
-    share: Float[Tensor, "p n"]
-    spare: Float[Tensor, "p n"]
-    xo: Float[Tensor, "p n"]
-    distance2: Float[Tensor, "p n"]
-    xx: Float[Tensor, " p"]
-    normalised: bool
-
-    @cached_property
-    def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
-        """In the order the kernels take them."""
-        return tuple(t.numpy() for t in (self.share, self.spare, self.xo, self.distance2, self.xx))  # type: ignore[return-value]
-
-
-def add_rows(
-    rows: Rows,
-    E: Float[Tensor, "b n"],
-    yo: Float[Tensor, "b n"],
-    yx: Float[Tensor, "b p"],
-    dd: Float[Tensor, "b p"],
-    out: Float[Tensor, "b p"],
-) -> None:
-    """out[v, i] += Σ_{j ≠ i} ‖o'_j − o_j‖²; yo and yx are y·o_j and y·x_i, dd is ‖y − x_i‖²."""
-    in_threads(_add_rows, (E, yo, yx, dd, out), *rows.arrays, rows.normalised)
-
-
-def in_threads(kernel: Callable[..., None], split: Sequence[Tensor | Array], *shared: Array | float) -> None:
-    """A kernel over the first axis of the `split` arrays, in as many parts as torch has threads.
-
-    The last argument of a kernel is a 1 of the arrays' own type: beside a float64, float32 would become float64.
-    """
-    arrays = [t.numpy() if isinstance(t, Tensor) else t for t in split]
-    one = arrays[0].dtype.type(1)
-    rest = [one * x if isinstance(x, bool | float) else x for x in shared]
-    threads = min(torch.get_num_threads(), len(arrays[0]))
-    if threads == 1:
-        return kernel(*arrays, *rest, one)
-    parts = zip(*(np.array_split(t, threads) for t in arrays), strict=True)
-    list(_pool(threads).map(_call, [partial(kernel, *part, *rest, one) for part in parts]))
-    return None
-
-
-def _call(task: Callable[[], None]) -> None:
-    task()
-
-
-@lru_cache(maxsize=1)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, "oneword")
-
-
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
-def _add_rows(
+def add_rows(
     E: Array, yo: Array, yx: Array, dd: Array, out: Array,
     p: Array, spare: Array, xo: Array, v2: Array, xx: Array, pooled: Any, one: Any,
 ) -> None:  # fmt: skip
+    """out[v, i] += Σ_{j ≠ i} ‖o'_j − o_j‖²; yo and yx are y·o_j and y·x_i, dd is ‖y − x_i‖²."""
     for first in range(0, E.shape[0], TOGETHER):
         for i in range(p.shape[0]):
             for v in range(first, min(first + TOGETHER, E.shape[0])):
@@ -109,7 +43,7 @@ def _add_rows(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
-def compose(a: Array, scale: Array, shift: Array, out: Array, c: Array, b: Array, one: Any) -> None:
+def compose(a: Array, scale: Array, shift: Array, out: Array, c: Array, b: Array) -> None:
     """Inner products of y = α(a + c) + ρb with a table, from those of a, b and c."""
     for v in range(a.shape[0]):
         for j in range(a.shape[1]):

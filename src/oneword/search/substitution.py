@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,14 +20,22 @@ from torch import Tensor
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore, Softmax
-from oneword.search.kernels import VOID, Array, Rows, add_rows, compose, in_threads, replace_one
+from oneword.search import kernels
+from oneword.search.kernels import VOID, Array
+from oneword.search.workers import in_threads
 from oneword.text.layer0 import AffineRows
 
 HIGHEST = 40.0  # logit: e^40 beside 1 is all of the attention, in every precision, and nothing beside VOID
 PIECE = 1 << 18  # numbers in one array: what is in between stays in the processor's cache
+LARGEST = 4096  # words in a piece
+SMALL = 0.01  # changes below this, relative to what they are made of, are evaluated once more
 CANCELS = 0.1  # of a sum: if less is left after one term was taken out, it is not trusted
 
 Progress = Callable[[float], None]
+
+# Unpacked arguments hide how many there are from the type checker.
+_add_rows: Callable[..., None] = kernels.add_rows
+_replace_one: Callable[..., None] = kernels.replace_one
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +68,16 @@ class Substitution:
         self.probe, self.i, self.score = probe, i, score
         self.around = around = probe.without.at(i)
         self.pool = score.pool(probe.S)
-        self._every = torch.equal(i, torch.arange(probe.n))
-        self.rows = Rows(
-            share=around.share,
-            spare=_spare(score, around, self.pool, i),
-            xo=X[i] @ O.mT if score.normalised else torch.zeros_like(around.share),  # o_j⁻ = 0
-            distance2=around.beta2 * around.spare.square(),
-            xx=X[i].square().sum(1),
-            normalised=score.normalised,
-        )
+        self.every = torch.equal(i, torch.arange(probe.n))
+        self.xx = X[i].square().sum(1)
+        # Rows j before the change, in the order the kernels take them: p, 1 − p, x_i·o_j, ‖x_i − o_j‖², ‖x_i‖².
+        spare = _spare(score, around, self.pool, i)
+        xo = X[i] @ O.mT if score.normalised else torch.zeros_like(spare)  # o_j⁻ = 0
+        rows = (around.share, spare, xo, around.beta2 * around.spare.square(), self.xx)
+        self.rows = tuple(part.contiguous().numpy() for part in rows)
+        self.one = self.rows[0].dtype.type(1)
         self.gram = X @ X.mT
-        self.across = X @ O[i].mT  # x_l · o_i
+        self.across = O[i] @ X.mT  # o_i · x_l
         self.oo = O[i].square().sum(1)
         # What new words are multiplied with; o⁻ under sharp attention only. One GEMM each: the results are contiguous.
         self.tables = (probe.K, O, probe.Q, X, around.outputs)
@@ -81,19 +87,23 @@ class Substitution:
     def everywhere(self, E: Float[Tensor, "words d"], progress: Progress) -> Outcome:
         """Word i becomes row v of the table, whatever i is."""
         out = Outcome.empty(len(self.i), E)
-        for piece in self._pieces(len(E)):
+
+        def replaced(piece: slice) -> None:
             Y = E[piece]
             yk, yo, yq, yx, without = (Y @ table.mT for table in self.tables)
             yy = Y.square().sum(1, keepdim=True)
             own = (Y @ self.probe.W_symmetric * Y).sum(1, keepdim=True)
-            change2, out.doubtful.mT[piece] = self._row_i(yq, own, yo, yx, yy)
+            change2, doubtful = self._row_i(yq, own, yo, yx, yy)
             yx = self._own(yx)
-            distance2 = yy - 2 * yx + self.rows.xx
-            add_rows(self.rows, relative(self.score, yk, self.pool), yo, yx, distance2, change2)
+            distance2 = yy - 2 * yx + self.xx
+            new = (relative(self.score, yk, self.pool), yo, yx, distance2, change2)
+            _add_rows(*(part.numpy() for part in new), *self.rows, self._pooled, self.one)
             if self.around.sharp is not None:
                 change2 += self._sharp_rows(self.around.sharp, self.i, yk, yx, without, distance2)
             out.change2.mT[piece], out.distance2.mT[piece] = change2, distance2
-            progress((int(piece[-1]) + 1) / len(E))
+            out.doubtful.mT[piece] = doubtful | self._cancels(change2, distance2, yy + self.xx)
+
+        self._all(replaced, len(E), progress)
         return out
 
     def _row_i(
@@ -104,10 +114,10 @@ class Substitution:
         mG = m @ self.gram
         uu, uy = (m * mG).sum(1, keepdim=True), (m * yx).sum(1, keepdim=True)
         m_i = self._own(m)
-        square = uu + m_i * (m_i * self.rows.xx - 2 * self._own(mG)) + s * (s * yy + 2 * (uy - m_i * self._own(yx)))
-        mixed = m @ self.across - m_i * self.across[self.i].diagonal() + s * self._own(yo)
+        square = uu + m_i * (m_i * self.xx - 2 * self._own(mG)) + s * (s * yy + 2 * (uy - m_i * self._own(yx)))
+        mixed = m @ self.across.mT - m_i * self.across[:, self.i].diagonal() + s * self._own(yo)
         if not self.score.normalised:
-            return square - 2 * mixed + self.oo, torch.zeros_like(square, dtype=torch.bool)
+            return square - 2 * mixed + self.oo, square < CANCELS**2 * (uu + m_i.square() * self.xx)
         total = m.sum(1, keepdim=True) + s
         left = total - m_i
         share = _inverse(left)
@@ -120,17 +130,18 @@ class Substitution:
         out = Outcome.empty(len(self.i), words.a)
         at_c = [(words.c @ table.mT).numpy() for table in self.tables]
         at_b = [(table @ words.b).numpy() for table in self.tables]
-        pieces = self._pieces(len(words.a))
-        for count, piece in enumerate(pieces):
+
+        def replaced(piece: slice) -> None:
             at_a = [(words.a[piece] @ table.mT).numpy() for table in self.tables]
             *numbers, cancels = _composed(words, piece, self.probe.W_symmetric)
             scale, shift, own = (number.mT.contiguous() for number in numbers)
-            out.doubtful.mT[piece] = cancels
             for k in range(len(self.i)):
                 products = [_Product(a, c[k], b) for a, b, c in zip(at_a, at_b, at_c, strict=True)]
-                found = self._at(k, products, scale[k].numpy(), shift[k].numpy(), own[k, :, None])
-                out.change2[k, piece], out.distance2[k, piece] = found
-                progress((count + (k + 1) / len(self.i)) / len(pieces))
+                change2, distance2 = self._at(k, products, scale[k].numpy(), shift[k].numpy(), own[k, :, None])
+                out.change2[k, piece], out.distance2[k, piece] = change2, distance2
+                out.doubtful[k, piece] = cancels[:, k] | self._cancels(change2, distance2, self.xx[k] + self.probe.d)
+
+        self._all(replaced, len(words.a), progress)
         return out
 
     def _at(
@@ -140,7 +151,7 @@ class Substitution:
 
         def composed(part: _Product) -> Float[Tensor, "b n"]:
             y = torch.empty(part.a.shape, dtype=own.dtype)
-            in_threads(compose, (part.a, scale, shift, y), part.c, part.b)
+            kernels.compose(part.a, scale, shift, y.numpy(), part.c, part.b)
             return y
 
         keys, outputs, queries, words, without = products
@@ -149,36 +160,39 @@ class Substitution:
         yq[:, i] = -torch.inf  # word i itself does not stay
         m, s = masses(self.score, yq, own)
         change2, distance2 = own.new_empty(len(own)), own.new_empty(len(own))
-        new = (outputs.a, words.a, scale, shift)
-        *rows, xx = (each[k] for each in self.rows.arrays)
-        in_threads(
-            replace_one,
-            [relative(self.score, yk, self.pool), m, m @ self.gram, s[:, 0], *new, change2, distance2],
-            *(outputs.c, outputs.b, words.c, words.b, *rows, xx),
-            *(self._across[k], self._oo[k], float(self.probe.d), i, self.score.normalised),
-        )
+        row_i = (relative(self.score, yk, self.pool), m, m @ self.gram, s[:, 0])
+        _replace_one(
+            *(part.numpy() for part in row_i), outputs.a, words.a, scale, shift, change2.numpy(), distance2.numpy(),
+            outputs.c, outputs.b, words.c, words.b, *(part[k] for part in self.rows),
+            self.across[k].numpy(), self.oo.numpy()[k], self.one * self.probe.d, i, self._pooled, self.one,
+        )  # fmt: skip
         if self.around.sharp is not None:
             yx = torch.from_numpy(scale * (words.a[:, i] + words.c[i]) + shift * words.b[i])
             sharp, here = self.around.sharp[k : k + 1], self.i[k : k + 1]
             change2 += self._sharp_rows(sharp, here, yk, yx[:, None], composed(without), distance2[:, None])[:, 0]
         return change2, distance2
 
-    @cached_property
-    def _across(self) -> Array:
-        return self.across.mT.contiguous().numpy()
-
-    @cached_property
-    def _oo(self) -> Array:
-        return self.oo.numpy()
-
     # Both ---------------------------------------------------------------------------------------------------------
 
-    def _pieces(self, words: int) -> tuple[Tensor, ...]:
-        return torch.arange(words).split(max(8, PIECE // self.probe.n))
+    def _all(self, replaced: Callable[[slice], None], words: int, progress: Progress) -> None:
+        """Piece by piece, in threads; a piece is never so large that a short text would have one only."""
+        size = max(8, min(PIECE // self.probe.n, LARGEST))
+        pieces = [slice(first, first + size) for first in range(0, words, size)]
+        for done, _ in enumerate(in_threads(replaced, pieces), 1):
+            progress(done / len(pieces))
+
+    @property
+    def _pooled(self) -> Any:
+        return self.one * self.score.normalised
+
+    def _cancels(self, change2: Tensor, distance2: Tensor, size: Tensor) -> Bool[Tensor, "*b"]:
+        """Where expanded squares may have cancelled, given ‖x‖² + ‖y‖²: Δ itself does not."""
+        least = SMALL**2 * size.clamp_min(self.probe.norm**2)
+        return ~((change2 > least) & (distance2 > SMALL**2 * size))
 
     def _own(self, t: Float[Tensor, "b n"]) -> Float[Tensor, "b p"]:
         """The columns of the words i; as it is where these are all words in order, which is the usual case."""
-        return t if self._every else t[:, self.i]
+        return t if self.every else t[:, self.i]
 
     def _sharp_rows(
         self,
@@ -230,7 +244,7 @@ def masses(score: GroupedScore, t: Float[Tensor, "b n"], own: Float[Tensor, "b 1
     return (t - top).exp_(), (own - top).exp_()
 
 
-def _composed(words: AffineRows, piece: Tensor, W: Float[Tensor, "d d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _composed(words: AffineRows, piece: slice, W: Float[Tensor, "d d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """α_vi, ρ_vi and the score of y_vi with itself, for y = α(a + c) + ρb of norm √d; and where a, b, c cancel."""
     a, b, c, s = words.a[piece], words.b, words.c, words.s[piece]
     p = len(c)

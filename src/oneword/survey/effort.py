@@ -14,6 +14,8 @@ from oneword.maps.base import SHORT
 from oneword.maps.names import has_blocks
 from oneword.search.ascent import Ascent
 
+MIDDLING = 160  # tokens; a whole vocabulary costs about n³: up to here it is searched in a few seconds
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -49,8 +51,8 @@ class Effort:
             Ascent.quick(),
             Certify.plain(),
             baseline=8,
-            candidates=6_000,
-            neurons=1024,
+            candidates=None if tokens <= MIDDLING else 10_000,
+            neurons=512,
             block_words=12,
             block_candidates=64,
         )

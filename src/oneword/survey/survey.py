@@ -69,7 +69,7 @@ def survey(
         for seed in range(question.seed, question.seed + seeds)
     ]
     lines: list[dict[str, Any]] = []
-    ranks: list[pd.DataFrame] = []
+    ranks: list[dict[str, Any]] = []
     results: dict[str, Sensitivity] = {}
     for count, (window, name, seed) in enumerate(jobs):
         where = f"-text{window.text}" if len(texts) > 1 else ""
@@ -97,7 +97,7 @@ def survey(
         "versions": first["versions"],
     }
     table = pd.DataFrame(lines).astype({"index": "Int64", "start": "Int64", "end": "Int64", "candidates": "Int64"})
-    tops = pd.concat(ranks, ignore_index=True) if ranks else pd.DataFrame(columns=RANKED)
+    tops = pd.DataFrame(ranks, columns=RANKED)
     return Survey(tuple(texts), table, tops, results, tuple(_notes(windows, question)), about)
 
 
@@ -129,42 +129,14 @@ class _Found:
         job, context = self.job, self.job.window.context
         best = {} if self.exact is None else self.exact.per_word.set_index("position").to_dict("index")
         tried = None if self.exact is None else self.exact.substitutions
-        radius = float(job.question.within.reach(context.X).max()) / math.sqrt(context.d)
-        for line in self.ball.per_word.to_dict("records"):
-            i = int(line["position"])
-            start, end = context.spans[i] or (None, None)
-            word = best.get(i, {})
-            named = word.get("replacement") is not None
-            yield {
-                **self._place(i),
-                "start": start,
-                "end": end,
-                "tokens": len(context.rows[i]),
-                "n": context.n,
-                "map": job.name,
-                "seed": job.seed,
-                "S_ball": line["value"],
-                "upper": line["upper"],
-                "radius": radius,
-                "random_ball": line["baseline"],
-                "S_word": word["value"] if named else math.nan,
-                "replacement": word.get("replacement"),
-                "distance": word["distance"] if named else math.nan,
-                "kind": self._kind if named else None,
-                "candidates": len(tried.values[i]) if named and tried else None,
-                "random_word": word["baseline"] if named else math.nan,
-                "random_distance": float(tried.distances[i].mean()) if named and tried else math.nan,
-            }
-
-    def ranks(self) -> Iterator[pd.DataFrame]:
-        if self.exact is None:
+        if tried is None:
             return
-        for line in self.exact.per_word.to_dict("records"):
-            i = int(line["position"])
-            if line["replacement"] is not None:
-                top = self.exact.replacements(i, top=self.job.question.top)
-                about = {**self._place(i), "map": self.job.name, "seed": self.job.seed}
-                yield top.assign(**about, rank=range(1, len(top) + 1))[RANKED]
+        for i in sorted(tried.values):
+            about = {**self._place(i), "map": self.job.name, "seed": self.job.seed}
+            for rank, v in enumerate(tried.leading(i, self.job.question.top), 1):
+                value, distance = float(tried.values[i][v]), float(tried.distances[i][v])
+                new = {"rank": rank, "replacement": tried.names[i][v], "value": value, "distance": distance}
+                yield about | new
 
     @property
     def _kind(self) -> str:
@@ -239,10 +211,12 @@ class _Job:
         if most is not None and isinstance(words, Vocabulary | Words):
             words = _some(words, most, self.question.seed)
         # A word of two tokens has no counterpart among words of one.
-        able = [i for i in self._positions if len(self.window.context.rows[i]) in words.names]
+        context = self.window.context
+        forms = words.written(context, self._positions)
+        able = [i for form, members in forms for i in members if len(context.rows[i]) in form.names]
         if not able:
             return None, None
-        found = sensitivity(phi, self.window.context, within=words, positions=able, baseline=0, progress=say)
+        found = sensitivity(phi, context, within=words, positions=able, baseline=0, progress=say)
         return found, words
 
 

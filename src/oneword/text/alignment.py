@@ -52,17 +52,23 @@ class Aligned:
 
 @dataclass(frozen=True)
 class Reading:
-    """A text, the ids of its tokens, the words they belong to, and the words that the encoder does not know."""
+    """A text, the ids of its tokens, its words, and where the words are that the encoder does not know."""
 
     text: str
     ids: list[int]
     words: Aligned
-    skipped: tuple[str, ...]
+    skipped: tuple[Span, ...]
 
     @cached_property
     def begins(self) -> list[int]:
         """At which token each word begins, and the last one ends."""
         return [*(word[0] for word in self.words.rows), len(self.ids)]
+
+    def skipped_between(self, first: int, last: int) -> tuple[str, ...]:
+        """The unknown words from word `first` up to word `last`; those before the first word are the first's."""
+        begin = self.words.spans[first][0] if first else 0
+        end = self.words.spans[last][0] if last < len(self.words) else len(self.text)
+        return tuple(self.text[start:stop] for start, stop in self.skipped if begin <= start < end)
 
     def cut(self, room: int, stride: int | None) -> list[tuple[int, int]]:
         """Ranges of words of at most `room` tokens, each beginning about `stride` tokens after the one before."""

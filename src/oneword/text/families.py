@@ -143,13 +143,18 @@ def read(folder: ModelFolder, layer: Layer) -> Read:
             f"expected a model of type {', '.join(FAMILIES)} with absolute positions, got {kind} with {places} ones "
             f"in {folder.name}: choose another model, or give its rows as an array"
         )
-    pad = _padding(folder, family)
-    width, heads = int(folder.setting(family.width)), int(folder.setting(family.heads))
+    width, heads = folder.size(family.width), folder.size(family.heads)
+    if family.query is not None and width % heads:
+        raise FileFormatError(
+            f"expected {family.heads} that divides {family.width} = {width} in config.json of {folder.name}, got "
+            f"{heads}"
+        )
     word = _tensor(folder, family, family.word, None, None if family.projection or layer == "bare" else width)
+    pad = _padding(folder, family, len(word))
     if layer == "bare":
         return Read(Layer0(word), NO_LIMIT, pad, None)
     found = _layer0(folder, family, word, width, pad)
-    longest = int(folder.setting(family.positions)) if found.places is None else len(found.places)
+    longest = folder.size(family.positions) if found.places is None else len(found.places)
     attention = None if family.query is None else FirstAttention(folder, family, heads)
     return Read(found, longest, pad, attention)
 
@@ -162,11 +167,18 @@ def _layer0(folder: ModelFolder, family: Family, word: Tensor, width: int, pad: 
     places = norm = projection = None
     if family.position is not None:
         places = tensor(family.position, None, inner)[pad + 1 if family.after_padding else 0 :]
+        if not len(places):
+            raise FileFormatError(
+                f"expected positions after that of pad_token_id = {pad} in config.json of {folder.name}, got none"
+            )
         if family.kind is not None:
             places = places + tensor(family.kind, None, inner)[0]  # type 0, the only one used
     if family.norm is not None:
         gain, shift = (tensor(family.norm, inner, part=part) for part in ("weight", "bias"))
-        norm = Norm(gain, shift, folder.setting(*family.eps))
+        eps = folder.setting(*family.eps)
+        if eps < 0:
+            raise FileFormatError(f"expected {family.eps[0]} of at least 0 in config.json of {folder.name}, got {eps}")
+        norm = Norm(gain, shift, eps)
     if family.projection is not None and inner != width:  # where the widths agree there is none
         weight, bias = tensor(family.projection, width, inner), tensor(family.projection, width, part="bias")
         projection = Projection(weight, bias)
@@ -188,7 +200,14 @@ def _tensor(folder: ModelFolder, family: Family, name: str, *shape: int | None, 
     return found
 
 
-def _padding(folder: ModelFolder, family: Family) -> int:
+def _padding(folder: ModelFolder, family: Family, vocabulary: int) -> int:
     """The id of the padding token; models without one are padded with what ends a text."""
-    given = (folder.config.get(f"{which}_token_id") for which in ("pad", "eos"))
-    return next((i for i in given if isinstance(i, int)), 1 if family.after_padding else 0)
+    pad, end = (folder.config.get(f"{which}_token_id") for which in ("pad", "eos"))
+    if pad == -1 and family.position is None:  # so early Llama files say that there is none
+        pad = None
+    if pad is not None and (isinstance(pad, bool) or not isinstance(pad, int) or not 0 <= pad < vocabulary):
+        raise FileFormatError(
+            f"expected pad_token_id from 0 to {vocabulary - 1}, a token, in config.json of {folder.name}, got {pad!r}"
+        )
+    given = (i for i in (pad, end) if isinstance(i, int) and 0 <= i < vocabulary)
+    return next(given, 1 if family.after_padding else 0)

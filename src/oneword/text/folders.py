@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,9 +93,18 @@ class ModelFolder:
         value = self.config.get(key)
         if value is None and default is not None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise FileFormatError(f"expected a number as {key} in config.json of {self.name}, got {value!r}")
         return value
+
+    def size(self, key: str) -> int:
+        """A whole number of at least 1 of the configuration."""
+        value = self.setting(key)
+        if value < 1 or value != int(value):
+            raise FileFormatError(
+                f"expected a whole number of at least 1 as {key} in config.json of {self.name}, got {value!r}"
+            )
+        return int(value)
 
     def tokenizer(self) -> Tokenizer:
         """As published, but it neither truncates nor pads."""

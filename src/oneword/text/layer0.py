@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -22,6 +22,14 @@ from oneword.memory import check_memory
 
 # Rows are computed in pieces of about this many numbers: what is in between stays in the processor's cache.
 _PIECE = 1 << 18
+
+
+class ZeroRowError(ZeroNormError):
+    """A row that cannot be rescaled, and its number among those asked for."""
+
+    def __init__(self, row: int, d: int) -> None:
+        super().__init__(f"expected rows of positive norm, got 0 in row {row} in the first {d} coordinates")
+        self.row = row
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +88,13 @@ class Layer0:
     def width(self) -> int:
         return int((self.word.T if self.projection is None else self.projection.weight).shape[0])
 
+    def vanishing(self, ids: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        """Which of these words have a row of zeros at every position: their vector is zero and nothing is added."""
+        if self.places is not None or self.norm is not None or self.projection is not None:
+            return torch.zeros(len(ids), dtype=torch.bool)
+        pieces = ids.split(max(1, _PIECE // self.width))
+        return torch.cat([~self.word[piece].any(1) for piece in pieces]) if len(ids) else ids.bool()
+
     def raw(self, ids: Int[Tensor, " rows"], at: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """The rows r_vi as the encoder itself computes them: all coordinates, not rescaled."""
         total = self.word[ids].double() if self.places is None else self.places[at] + self.word[ids]
@@ -96,7 +111,10 @@ class Layer0:
         count = max(1, _PIECE // self.width)
         for first in range(0, len(ids), count):
             piece = slice(first, first + count)
-            out[piece] = on_sphere(self.raw(ids[piece], at[piece])[:, :d])
+            try:
+                out[piece] = on_sphere(self.raw(ids[piece], at[piece])[:, :d])
+            except ZeroRowError as error:
+                raise ZeroRowError(first + error.row, d) from None
         return out
 
     def affine(
@@ -129,5 +147,5 @@ def on_sphere(rows: Float[Tensor, "rows d"]) -> Float[Tensor, "rows d"]:
     d = rows.shape[1]
     norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     if not norm.all():
-        raise ZeroNormError(f"expected rows of positive norm, got 0 in the first {d} coordinates: take a larger d")
+        raise ZeroRowError(int((norm[:, 0] == 0).nonzero()[0, 0]), d)
     return rows * (math.sqrt(d) / norm)

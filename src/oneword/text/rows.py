@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from oneword.errors import FileFormatError, TextError, UnknownNameError
-from oneword.text.encoders import shortened
+from oneword.text.encoders import shortened, shown
 from oneword.text.skipped import Skipped
 from oneword.text.tables import Table
 
@@ -44,6 +44,18 @@ class Columns:
 
     text: str = "text"
     label: str | None = "label"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise UnknownNameError(f"expected text= the name of a column, got {shown(self.text)}: give it as a string")
+        if not (self.label is None or isinstance(self.label, str)):
+            raise UnknownNameError(
+                f"expected label= the name of a column or None, got {shown(self.label)}: give it as a string"
+            )
+        if self.text == self.label:
+            raise UnknownNameError(
+                f"expected text= and label= as two columns, got {self.text!r} for both: name another, or label=None"
+            )
 
     @property
     def wanted(self) -> set[str]:

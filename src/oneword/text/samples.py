@@ -18,11 +18,11 @@ from jaxtyping import Int, Int8, Int32, Int64
 from torch import Tensor
 
 from oneword._random import stream
-from oneword.errors import RangeError, UnknownNameError
+from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.memory import check_memory
 from oneword.text import cache
 from oneword.text.context import Context
-from oneword.text.encoders import Encoder
+from oneword.text.encoders import Encoder, shown
 
 if TYPE_CHECKING:
     from oneword.text.corpora import Corpus
@@ -50,6 +50,8 @@ class TokenisedCorpus:
     @classmethod
     def of(cls, corpus: Corpus, encoder: Encoder) -> TokenisedCorpus:
         """From the cache, or by tokenising every text: then, and only then, the texts are read."""
+        if not isinstance(encoder, Encoder):
+            raise TextError(f"expected an encoder, got {shown(encoder)}: load one with Encoder.load('minilm')")
         key = cache.digest(
             corpus.fingerprint, encoder.tokenizer_key, f"tokenizers {tokenizers.__version__}", f"format {FORMAT}"
         )
@@ -103,6 +105,7 @@ class TokenisedCorpus:
         chosen = self._balanced(order, count, n, starts=int(random.integers(2)), pad=pad)
         return Sample(
             ids=torch.from_numpy(rows[chosen].astype(np.int64)),
+            lengths=torch.from_numpy(np.minimum(self.lengths[order[chosen]], n)),
             labels=None if self.labels is None else torch.from_numpy(self.labels[order[chosen]].astype(np.int64)),
             indices=torch.from_numpy(order[chosen]),
             dropped=len(able) - len(order),
@@ -158,9 +161,11 @@ class Sample:
     """Texts of one length: `ids` for `Encoder.embed`, `labels` +1 and −1 (None where the corpus has none).
 
     `indices` are the places in the corpus; `dropped` counts its texts left out because they coincide with another one.
+    What comes after the first `lengths` tokens of a text is padding.
     """
 
     ids: Int[Tensor, "count n"]
+    lengths: Int[Tensor, " count"]
     labels: Int[Tensor, " count"] | None
     indices: Int[Tensor, " count"]
     dropped: int
@@ -187,8 +192,9 @@ class Sample:
             )
         if by not in ("token", "word"):
             raise UnknownNameError(f"expected by='token' or by='word', got {by!r}")
-        tokens = encoder.tokens_of(self.ids[j])
-        rows = encoder.rows_of_words(tokens) if by == "word" else tuple((row,) for row in range(len(tokens)))
+        tokens, length = encoder.tokens_of(self.ids[j]), int(self.lengths[j])
+        own = encoder.rows_of_words(tokens[:length]) if by == "word" else ((row,) for row in range(length))
+        rows = (*own, *((row,) for row in range(length, len(tokens))))
         return Context(
             encoder.embed(self.ids[j], d=d, dtype=dtype),
             words=tuple(encoder.joined([tokens[row] for row in word]) for word in rows),
@@ -196,7 +202,7 @@ class Sample:
             tokens=tokens,
             label=None if self.labels is None else int(self.labels[j]),
             source=MappingProxyType({**self.source, "index": int(self.indices[j]), **encoder.describe()}),
-            special=tuple(word[0] < self.special for word in rows),
+            special=tuple(not self.special <= word[0] < length for word in rows),
             encoder=encoder,
         )
 

@@ -6,11 +6,16 @@
 | byte-level BPE | Ġfilm (Ġ is the space before it) | s |
 | SentencePiece | ▁film | s |
 | whole words | film | |
+
+Where the space is part of a token, a word has two forms: after a space, and attached, as "film" in "(film" or at the
+beginning of a text to which the tokenizer adds no space.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +27,12 @@ from oneword.text import cache
 
 _MARKS = ("Ġ", "▁")
 _UNUSED = re.compile(r"\[unused\d+\]")
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _BROKEN = "\ufffd"  # bytes that are no character by themselves
+# What a word is written behind to see its tokens there. Several, as a tokenizer may join a word with one of them.
+_BEFORE_SPACE = ("a", "the", "I")
+_BEFORE_LETTERS = ("", "(", '"', "-")
+_BEFORE_SIGNS = ("", "a", "e", "s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +64,59 @@ class TokenKinds:
             for token, i in self._vocabulary.items()
             if token not in self._special and not self._continues(token) and self._is_readable(token)
         )
+
+    @cached_property
+    def attached_words(self) -> list[int]:
+        """The ids that are whole words where no space precedes; none if a word has one form only.
+
+        Without the mark a word looks like a piece of one: it counts where the vocabulary has it with the mark too.
+        """
+        if not self._mark:
+            return []
+        known = {self.joined([str(self.tokenizer.id_to_token(i))]) for i in self.words()}
+        return sorted(
+            i
+            for token, i in self._vocabulary.items()
+            if token not in self._special
+            and not token.startswith(self._mark)
+            and not _BYTE.fullmatch(token)
+            and self._is_readable(token)
+            and ((name := self.joined([token])) in known or _is_punctuation(name))
+        )
+
+    @property
+    def has_two_forms(self) -> bool:
+        """Whether a word after a space has another token than without one."""
+        return bool(self._mark)
+
+    def is_attached(self, token: str) -> bool:
+        """Whether a word that begins with this token has no space before it, where words have two forms."""
+        return bool(self._mark) and token in self._vocabulary and not token.startswith(self._mark)
+
+    def spelled(self, word: str, *, attached: bool = False) -> tuple[int, ...]:
+        """The tokens of a word inside a text; none if one of them stands for unknown words, or is special.
+
+        Punctuation never takes a token for the space before it alone: it is written without one.
+        """
+        if attached and self._mark:
+            letters = word[:1].isalnum()
+            ids = self._behind(_BEFORE_LETTERS if letters else _BEFORE_SIGNS, word, marked=False)
+        else:
+            ids = self._behind([f"{anchor} " for anchor in _BEFORE_SPACE], word, marked=True)
+            if ids and self.tokenizer.id_to_token(ids[0]) == self._mark and _is_punctuation(word):
+                return self.spelled(word, attached=True)
+        return () if self._refused.intersection(ids) else ids
+
+    def _behind(self, anchors: Sequence[str], word: str, *, marked: bool) -> tuple[int, ...]:
+        """The tokens of a word behind the first of the anchors that it stays apart from."""
+        for anchor in anchors:
+            found = self.tokenizer.encode(anchor + word, add_special_tokens=False)
+            begin = len(anchor.rstrip())  # the space is the word's
+            own = next((row for row, (start, _) in enumerate(found.offsets) if start >= begin), len(found))
+            apart = all(end <= begin for _, end in found.offsets[:own])
+            if apart and own < len(found) and (marked or self.is_attached(found.tokens[own])):
+                return tuple(found.ids[own:])
+        return ()
 
     def rows_of_words(self, tokens: Sequence[str]) -> tuple[tuple[int, ...], ...]:
         """For each word the tokens it consists of: a piece that continues a word belongs to the one before it."""
@@ -95,6 +158,16 @@ class TokenKinds:
         return frozenset(token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special)
 
     @cached_property
+    def _refused(self) -> frozenset[int]:
+        """The ids of special tokens, and of the one for unknown words."""
+        model = self.tokenizer.model
+        if isinstance(model, models.Unigram):  # which does not tell Python
+            unknown = json.loads(self.tokenizer.to_str())["model"].get("unk_id")
+        else:
+            unknown = self._vocabulary.get(getattr(model, "unk_token", None) or "")
+        return frozenset(i for i in (unknown, *map(self._vocabulary.get, self._special)) if i is not None)
+
+    @cached_property
     def _prefix(self) -> str:
         return getattr(self.tokenizer.model, "continuing_subword_prefix", None) or ""
 
@@ -106,3 +179,7 @@ class TokenKinds:
         counts = {mark: sum(token.startswith(mark) for token in self._vocabulary) for mark in _MARKS}
         best = max(_MARKS, key=counts.__getitem__)
         return best if counts[best] else ""
+
+
+def _is_punctuation(word: str) -> bool:
+    return all(unicodedata.category(letter).startswith("P") for letter in word)

@@ -21,8 +21,20 @@ def score(spec: str | Score) -> Score:
     """A Score as it is, or the one of that name."""
     if isinstance(spec, Score):
         return spec
+    if not isinstance(spec, str):
+        raise UnknownNameError(
+            f"expected a score out of {', '.join(SCORES)}, or a Score such as Softmax(), got {_shown(spec)}: "
+            "give one name, or an object of the class"
+        )
     if spec not in SCORES:
         near = difflib.get_close_matches(spec, SCORES, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise UnknownNameError(f"expected a score out of {', '.join(SCORES)}, got {spec!r}{hint}")
     return SCORES[spec]
+
+
+def _shown(given: object) -> str:
+    """What was given instead of a score, in one line."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    return " ".join(f"{given!r} of type {type(given).__name__}".split())
