@@ -129,6 +129,35 @@ class _Found:
         job, context = self.job, self.job.window.context
         best = {} if self.exact is None else self.exact.per_word.set_index("position").to_dict("index")
         tried = None if self.exact is None else self.exact.substitutions
+        radius = float(job.question.within.reach(context.X).max()) / math.sqrt(context.d)
+        for line in self.ball.per_word.to_dict("records"):
+            i = int(line["position"])
+            start, end = context.spans[i] or (None, None)
+            word = best.get(i, {})
+            named = word.get("replacement") is not None
+            yield {
+                **self._place(i),
+                "start": start,
+                "end": end,
+                "tokens": len(context.rows[i]),
+                "n": context.n,
+                "map": job.name,
+                "seed": job.seed,
+                "S_ball": line["value"],
+                "upper": line["upper"],
+                "radius": radius,
+                "random_ball": line["baseline"],
+                "S_word": word["value"] if named else math.nan,
+                "replacement": word.get("replacement"),
+                "distance": word["distance"] if named else math.nan,
+                "kind": self._kind if named else None,
+                "candidates": len(tried.values[i]) if named and tried else None,
+                "random_word": word["baseline"] if named else math.nan,
+                "random_distance": float(tried.distances[i].mean()) if named and tried else math.nan,
+            }
+
+    def ranks(self) -> Iterator[dict[str, Any]]:
+        tried = None if self.exact is None else self.exact.substitutions
         if tried is None:
             return
         for i in sorted(tried.values):
