@@ -321,7 +321,7 @@ class LayeredProbe(Probe):
             for rows_of, band in bands(V):
                 weighted = band * slopes[0][rows_of, None]
                 gram += weighted.mT @ weighted
-            top = torch.linalg.eigh(gram)[1][:, -2:].mT.flip(0).to(V)
+            top = _two_leading(gram).to(V)
         else:
             top = self._lanczos(V, slopes)
         return top.reshape(-1, len(rows), self.d)
@@ -352,3 +352,16 @@ class LayeredProbe(Probe):
 
 
 _activation = activation  # the name is taken by the arguments above
+
+
+def _two_leading(gram: Float[Tensor, "w w"]) -> Float[Tensor, "s w"]:
+    """The two leading eigenvectors, to the two digits that a start for a search needs."""
+    width = len(gram)
+    if width > 32:
+        start = np.random.default_rng(0).standard_normal(width)
+        try:
+            values, vectors = eigsh(gram.cpu().numpy(), k=2, v0=start, tol=1e-2)
+            return torch.from_numpy(vectors[:, values.argsort()[::-1]].T.copy())
+        except ArpackError:  # no convergence, or a Jacobian that vanishes
+            pass
+    return torch.linalg.eigh(gram)[1][:, -2:].mT.flip(0)
