@@ -238,10 +238,12 @@ def test_the_memory_of_a_module_counts_what_it_keeps_for_its_gradient():
 
 
 def test_tied_layers_all_count():
-    V, W = torch.randn(6, 8).double(), torch.randn(6, 6).double()
-    X = ow.gaussian(2, 4).X
+    V, W = ow.gaussian(6, 8, seed=1).X, ow.gaussian(6, 6, seed=2).X
+    X = ow.gaussian(2, 4, seed=3).X
     tied = ow.DeepRandomFeatures([V, W, W], 2)
-    assert torch.equal(tied(X), torch.relu(W @ torch.relu(W @ torch.relu(V @ X.flatten()))))
+    plain = torch.relu(W @ torch.relu(W @ torch.relu(V @ X.flatten())))
+    assert plain.any()
+    assert torch.allclose(tied(X), plain, rtol=1e-13)  # the sums may be in another order
 
 
 def test_a_map_can_be_moved_to_another_precision():
