@@ -49,7 +49,7 @@ def measure(
     encoder: Annotated[
         str,
         typer.Option(
-            help="What makes words vectors: layer 0 of minilm (embedded), a model folder, a hub name; a .txt or .npz table.",
+            help="What makes words vectors: layer 0 of minilm (embedded), a folder, a hub name; a .txt or .npz table.",
             rich_help_panel=INPUT,
         ),
     ] = "minilm",
