@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 
 import pandas as pd
@@ -160,4 +162,15 @@ def test_bad_input_is_one_line(measure, arguments, says):
     run = measure(*arguments)
     assert run.returncode == 2
     assert says in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_hub_out_of_reach_is_one_line_in_a_process_of_its_own():
+    """Nothing of the hub's client is loaded yet when the hub is first asked."""
+    pytest.importorskip("huggingface_hub")
+    nobody = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0"}
+    command = [sys.executable, "-m", "oneword", "measure", "I love her", "--encoder", "no-such-owner/no-such-model"]
+    run = subprocess.run(command, capture_output=True, text=True, env=nobody)
+    assert run.returncode == 2
+    assert run.stderr.startswith("oneword: HubError: expected a hub that can be reached")
     assert run.stderr.count("\n") == 1

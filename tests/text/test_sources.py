@@ -191,3 +191,31 @@ def test_a_missing_package_names_its_extra() -> None:
         nowhere.imported,
         MissingExtraError,
     )
+
+
+def test_a_silent_hub_is_asked_while_other_things_are_loaded(monkeypatch, silent_hub):
+    """The preflight counts from when the name was heard, not from when the answer is needed."""
+    monkeypatch.setattr(sources.HUB.imported().constants, "ENDPOINT", silent_hub)
+    monkeypatch.setattr(sources.HUB.imported().constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(sources, "PREFLIGHT_SECONDS", 1.0)
+    sources.expect_hub("bert-base-uncased")
+    time.sleep(0.7)
+    started = time.monotonic()
+    with pytest.raises(HubError, match="no answer in 1 s"):
+        sources.reach_hub("bert-base-uncased", "give a folder")
+    assert time.monotonic() - started < 0.8
+
+
+def test_no_hub_is_asked_for_what_is_here(tmp_path):
+    for name in ("minilm", "all-MiniLM-L6-v2", str(tmp_path)):
+        sources.expect_hub(name)
+    assert not sources._questions
+
+
+@pytest.fixture
+def silent_hub():
+    """An address that accepts and never answers."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"

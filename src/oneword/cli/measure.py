@@ -158,6 +158,9 @@ def measure(
 
     oneword measure --gaussian 100,768 --map attention --target 1.1 --seconds 60 --out results
     """
+    from oneword.text.sources import expect_hub
+
+    expect_hub(encoder)  # torch takes longer to load than a hub to answer
     from oneword import Ascent, Ball, Certify, Sphere
     from oneword.cli import answers, arrays
     from oneword.cli.texts import ONE_TEXT, texts_of

@@ -10,6 +10,7 @@ import importlib.util
 import re
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -84,17 +85,46 @@ def check_hub_name(name: str, what: str) -> None:
 
 def reach_hub(name: str, remedy: str) -> None:
     """Refuse within `PREFLIGHT_SECONDS` if the hub does not answer; any answer will do."""
-    constants = HUB.imported().constants
+    constants = _hub_constants()
     if constants.HF_HUB_OFFLINE:
         raise HubError(f"expected {name!r} from the hub, got HF_HUB_OFFLINE, which forbids it: unset it, or {remedy}")
-    outcome: list[str | None] = []
-    # A thread, because the timeout of a socket does not cover the search for the host's address.
-    asking = threading.Thread(target=lambda: outcome.append(_ask(constants.ENDPOINT)), daemon=True)
-    asking.start()
-    asking.join(PREFLIGHT_SECONDS)
-    trouble = outcome[0] if outcome else f"no answer in {PREFLIGHT_SECONDS:g} s"
+    trouble = (_questions.pop(constants.ENDPOINT, None) or _Question(constants.ENDPOINT)).answer()
     if trouble is not None:
         raise HubError(f"expected a hub that can be reached for {name!r}, got none ({trouble}): {remedy}")
+
+
+def expect_hub(name: str) -> None:
+    """Ask now, while torch is being loaded, whether a hub answers that this name of an encoder will need."""
+    here = name.lower() in ("minilm", EMBEDDED_ENCODER.lower()) or Path(name).expanduser().exists()
+    if here or not _HUB_NAME.fullmatch(name) or HUB.version is None:
+        return
+    constants = _hub_constants()
+    if not constants.HF_HUB_OFFLINE:
+        _questions[constants.ENDPOINT] = _Question(constants.ENDPOINT)
+
+
+def _hub_constants() -> Any:
+    """Where the hub is, and whether it may be asked; the client loads nothing by itself."""
+    HUB.folder()
+    return import_module(f"{HUB.module}.constants")
+
+
+class _Question:
+    """Whether an address answers. In a thread: a socket's timeout does not cover the search for the host's address."""
+
+    def __init__(self, address: str) -> None:
+        self._outcome: list[str | None] = []
+        self._latest = time.monotonic() + PREFLIGHT_SECONDS
+        self._asking = threading.Thread(target=lambda: self._outcome.append(_ask(address)), daemon=True)
+        self._asking.start()
+
+    def answer(self) -> str | None:
+        """Why it does not; None if it does."""
+        self._asking.join(max(0.0, self._latest - time.monotonic()))
+        return self._outcome[0] if self._outcome else f"no answer in {PREFLIGHT_SECONDS:g} s"
+
+
+_questions: dict[str, _Question] = {}  # by address, asked and not yet answered for
 
 
 def download(name: str, revision: str | None, patterns: tuple[str, ...], remedy: str) -> Path:
