@@ -163,3 +163,15 @@ def test_two_thousand_substitutions_in_a_real_review(dtype: torch.dtype, score: 
     itself = [float(S[k, number[i]]) for k, i in enumerate(sample.ids[0].tolist()) if i in number]
     assert len(itself) > 40
     assert max(itself) <= (1e-6 if dtype == torch.float32 else 1e-12)
+
+
+def test_features_that_all_but_cancel_are_evaluated_once_more() -> None:
+    """φ(X) is the mean of two nearly opposite words: every expanded square cancels, Δ itself does not."""
+    u, e = ow.gaussian(2, 6, seed=0).X
+    X = torch.stack([u, -u + 1e-7 * e])
+    phi = ow.AttentionFeatures(torch.zeros(6, 6, dtype=torch.float64))
+    table = u + 1e-8 * ow.gaussian(20, 6, seed=1).X
+    found = exhaust(phi.at(X), torch.tensor([[0]]), ow.Vectors.of(table))
+    true = torch.stack([(y - X[0]).square().sum() for y in table])
+    assert torch.allclose(found.distance2[0], true, rtol=1e-6, atol=0)
+    assert torch.allclose(found.change2[0], true / 2, rtol=1e-6, atol=0)  # both rows move by Δ/2
