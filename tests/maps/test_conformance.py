@@ -222,6 +222,7 @@ ATTENTION = [
         attention_weights,
         permuted=lambda phi, order: phi,
         row_a_word=True,
+        least=1e-3 if score == "sparsemax" else 0.0,
     )
     for score in ("softmax", "relu", "relu-unnormalised", "sigmoid", "linear", "sparsemax")
 ]

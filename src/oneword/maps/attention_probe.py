@@ -22,17 +22,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.maps.base import Probe, check_candidates, check_matches, check_scores, feature_norm, frobenius
+from oneword.maps.base import check_candidates, check_matches, check_scores, feature_norm, frobenius
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore
-from oneword.maps.starts import KeyStarts
+from oneword.maps.starts import KeyedProbe
 
 if TYPE_CHECKING:
     from oneword.maps.attention import AttentionFeatures
 
 
 @final
-class AttentionProbe(Probe):
+class AttentionProbe(KeyedProbe):
     """φ.at(X) for attention with a grouped score: a candidate costs O(nd + d²)."""
 
     cheap = True
@@ -127,6 +127,8 @@ class AttentionProbe(Probe):
         rise, qq = q - p, q.square()
         turn = q * rise
         rows = rise.square() * beta2 + 2 * turn * u + qq * DD
+        if not self.score.normalised:
+            rows = around.between(rows, q, x, y, DD)
 
         t, a, yW, moved = self._changed_row(y, i)
         h = moved - self.O[i]
@@ -231,18 +233,6 @@ class AttentionProbe(Probe):
     def bytes_per_candidate(self, m: int) -> int:
         per = 24 * self.n + 8 * self.d if m == 1 else 6 * self.X.numel() + 8 * m * self.n
         return per * self.X.element_size()
-
-    # Where to start a search ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def _starts(self) -> KeyStarts:
-        return KeyStarts(self.X, self.K, self.O)
-
-    def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
-        return self._starts.directions(i)
-
-    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
-        return self._starts.leading(i)
 
 
 class _OneRowChange(torch.autograd.Function):

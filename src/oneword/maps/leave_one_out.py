@@ -101,6 +101,25 @@ class LeaveOneOut:
             self.outputs,
         )
 
+    def between(
+        self,
+        near: Float[Tensor, "b n"],
+        q: Float[Tensor, "b n"],
+        x: Float[Tensor, "b d"],
+        y: Float[Tensor, "b d"],
+        DD: Float[Tensor, "b 1"],
+    ) -> Float[Tensor, "b n"]:
+        """‖qy − px‖², how a row moves if its score is not normalised: of two forms the one whose terms cancel less.
+
+        `near` is expanded in (q − p)x and q(y − x), which vanish as y → x; the other one in qy and px, which vanish as
+        y or the attention does.
+        """
+        p = self.share
+        xx, yy = x.square().sum(1, keepdim=True), y.square().sum(1, keepdim=True)
+        far = q.square() * yy - 2 * q * p * (x * y).sum(1, keepdim=True) + p.square() * xx
+        cancels = (q - p).square() * xx + q.square() * DD > q.square() * yy + p.square() * xx
+        return torch.where(cancels, far, near)
+
     def sharp_pairs(self, count: int) -> tuple[Tensor, Tensor] | None:
         """(candidate, row j) where the changed word has most of the attention of row j."""
         if self.sharp is None:

@@ -96,7 +96,10 @@ class Head:
             DO = DO.index_put((b, j), (D[b] * around.outputs[j]).sum(1))
         u = ((D * self.X[i]).sum(1, keepdim=True) - DO) / around.spare  # β_j · Δ
         rise = q - around.share
-        rows = rise.square() * around.beta2 + 2 * q * rise * u + q.square() * D.square().sum(1, keepdim=True)
+        DD = D.square().sum(1, keepdim=True)
+        rows = rise.square() * around.beta2 + 2 * q * rise * u + q.square() * DD
+        if not self.score.normalised:
+            rows = around.between(rows, q, self.X[i], y @ self.W_V, DD)
         return rows.sum(1) + self._own_row(y, i).square().sum(1)
 
     def moves(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n d_v"]:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, final
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.maps.base import Probe, check_candidates, check_matches, check_scores, feature_norm, frobenius
-from oneword.maps.starts import KeyStarts
+from oneword.maps.base import check_candidates, check_matches, check_scores, feature_norm, frobenius
+from oneword.maps.starts import KeyedProbe
 
 if TYPE_CHECKING:
     from oneword.maps.attention import AttentionFeatures
 
 
 @final
-class RescoredProbe(Probe):
+class RescoredProbe(KeyedProbe):
     """φ.at(X) for attention with any score: the scores are incremental, the weights are not."""
 
     def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
@@ -78,13 +78,3 @@ class RescoredProbe(Probe):
         # Scores before and after, sorted, summed up, masked; weights, and the gradients of all of them; outputs.
         per = 16 * self.n**2 + 6 * self.X.numel() + 8 * m * (self.n + self.d)
         return per * self.X.element_size()
-
-    @cached_property
-    def _starts(self) -> KeyStarts:
-        return KeyStarts(self.X, self.K, self.O)
-
-    def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
-        return self._starts.directions(i)
-
-    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
-        return self._starts.leading(i)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int
 from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
-from oneword.maps.base import SHORT
+from oneword.maps.base import SHORT, Probe
 
 
 class KeyStarts:
@@ -76,3 +77,20 @@ def _centres(U: Float[Tensor, "n d"], k: int) -> Float[Tensor, "k d"]:
         warnings.simplefilter("ignore")  # an empty cluster is no harm: equal words make them
         centres, _ = kmeans2(U.double().cpu().numpy(), k, iter=10, minit="++", rng=np.random.default_rng(0))
     return unit_rows(torch.from_numpy(centres).to(U))
+
+
+class KeyedProbe(Probe, ABC):
+    """A Probe of one attention layer, whose searches start along its keys."""
+
+    K: Float[Tensor, "n d"]
+    O: Float[Tensor, "n d"]
+
+    @cached_property
+    def _starts(self) -> KeyStarts:
+        return KeyStarts(self.X, self.K, self.O)
+
+    def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
+        return self._starts.directions(i)
+
+    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
+        return self._starts.leading(i)
