@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -62,8 +63,8 @@ What holds here is a statement about random maps on real words, not about a trai
 
 ## How it was made
 
-`oneword reproduce --scale paper` on {machine}; {cells} cells, {minutes} minutes of one core in all,
-{workers} at a time. {versions}. `python -m benchmarks.reproduction DIR` writes this file from the folder of a run.
+`oneword reproduce --scale paper` on {machine}; {cells} cells, {workers} at a time, {wall}{minutes} minutes of one core
+in all. {versions}. `python -m benchmarks.reproduction DIR` writes this file from the folder of a run.
 """
 NAMES = {
     "rf": "RF, one position",
@@ -134,6 +135,11 @@ def objectives(table: pd.DataFrame) -> list[str]:
     return lines
 
 
+def _wall(run: dict[str, Any]) -> str:
+    """How long the whole run took; one that went on from earlier cells has no such time."""
+    return f"{run['seconds'] / 60:.0f} minutes from start to end, " if run["cells_kept_from_before"] == 0 else ""
+
+
 def page(folder: Path) -> str:
     """The whole document."""
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -150,6 +156,7 @@ def page(folder: Path) -> str:
         machine="{cpu}, {cores} cores, {memory_gb} GB".format(**run["machine"]),
         cells=run["cells"],
         minutes=round(sum(run["cell_seconds"].values()) / 60),
+        wall=_wall(run),
         workers=run["workers"],
         versions=", ".join(f"{name} {version}" for name, version in run["versions"].items()),
     )
