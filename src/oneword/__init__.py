@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oneword.maps.multihead import MultiHeadAttention
     from oneword.maps.random import DeepRandomFeatures, RandomFeatures
     from oneword.maps.scores import ReLU, Softmax
+    from oneword.maps.transformer import TransformerFeatures
     from oneword.measure import sensitivity
     from oneword.perturb import Ball, Sphere
     from oneword.result import Sensitivity
@@ -57,6 +58,7 @@ _HOME = {
     "Softmax": "maps.scores",
     "Sphere": "perturb",
     "Status": "search.status",
+    "TransformerFeatures": "maps.transformer",
     "Vectors": "vocabulary",
     "Vocabulary": "vocabulary",
     "Words": "vocabulary",
@@ -88,6 +90,7 @@ __all__ = [
     "Softmax",
     "Sphere",
     "Status",
+    "TransformerFeatures",
     "Vectors",
     "Vocabulary",
     "Words",

@@ -72,7 +72,8 @@ def sensitivity(
     |---|---|
     | `phi` | a FeatureMap, or any differentiable nn.Module or callable X ↦ φ(X) |
     | `x` | a Context, an n × d array, or a list of those (→ a table, one line a text) |
-    | `within` | what may change: Ball() is the paper's ‖Δ‖ ≤ √d; Vocabulary.of(encoder) are real words, all tried |
+    | `within` | what may change: Ball() is the paper's ‖Δ‖ ≤ √d, and ‖Δ‖ ≤ ‖x_i‖ in trained models, whose words have
+    norms of their own; Vocabulary.of(encoder) are real words, all tried |
     | `words` | how many words change at once; more than one are chosen greedily among `positions` |
     | `positions` | the words that may change; all by default |
     | `search` | Ascent() or Ascent.quick() |
@@ -89,7 +90,13 @@ def sensitivity(
 def _measure(phi: Map, text: Context, task: Task) -> Sensitivity:
     started = time.monotonic()
     phi = phi if isinstance(phi, FeatureMap) else ModuleFeatures(phi)
-    probe = phi.at(text.X)
+    text = phi.read(text)
+    return measure_at(phi, phi.at(text.X), text, task, started)
+
+
+def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started: float) -> Sensitivity:
+    """The same with a Probe that is there already, for those who have more questions to it."""
+    task = task.suited_to(probe, text)
     spots = spots_of(text, probe, task)
     if not 1 <= task.words <= len(spots):
         raise RangeError(f"expected words out of 1 … {len(spots)}, the words that may change, got {task.words}")

@@ -52,35 +52,48 @@ class Constraint(ABC):
 @final
 @dataclass(frozen=True)
 class Ball(Constraint):
-    """‖y − x‖ ≤ radius, centred on the original word. The default radius is the paper's √d."""
+    """‖y − x‖ ≤ radius, centred on the original word. The default radius is the paper's √d.
+
+    `relative` makes it ‖y − x‖ ≤ relative·‖x‖ instead: for models whose words have norms of their own.
+    """
 
     radius: float | None = None
+    relative: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _positive("radius", self.radius))
-
-    def _r(self, d: int) -> float:
-        return math.sqrt(d) if self.radius is None else self.radius
+        for name in ("radius", "relative"):
+            object.__setattr__(self, name, _positive(name, getattr(self, name)))
+        if self.radius is not None and self.relative is not None:
+            raise RangeError(
+                f"expected radius or relative, got both ({self.radius:g} and {self.relative:g}): leave one out"
+            )
 
     def toward(self, x: Tensor, direction: Tensor) -> Tensor:
-        return x + self._r(x.shape[-1]) * unit(direction)
+        return x + self.reach(x)[..., None] * unit(direction)
 
     def project(self, x: Tensor, y: Tensor) -> Tensor:
-        r = self._r(x.shape[-1])
+        r = self.reach(x)[..., None]
         length = (y - x).norm(dim=-1, keepdim=True)
-        return torch.where(length > r, x + (y - x) * (r / length.clamp_min(r)), y)
+        outside = length > r
+        return torch.where(outside, x + (y - x) * (r / torch.where(outside, length, torch.ones_like(length))), y)
 
     def sample(self, x: Tensor, count: int, rng: np.random.Generator) -> Tensor:
         return self.toward(x, _gaussian(count, x, rng))
 
     def reach(self, x: Tensor) -> Tensor:
-        return torch.full(x.shape[:-1], self._r(x.shape[-1]), dtype=x.dtype, device=x.device)
+        if self.relative is not None:
+            return self.relative * x.norm(dim=-1)
+        r = math.sqrt(x.shape[-1]) if self.radius is None else self.radius
+        return torch.full(x.shape[:-1], r, dtype=x.dtype, device=x.device)
 
     def violation(self, x: Tensor, y: Tensor) -> Tensor:
-        r = self._r(x.shape[-1])
+        r = self.reach(x).clamp_min(torch.finfo(x.dtype).tiny)  # a word of norm 0 may not move at all
         return ((y - x).norm(dim=-1) / r - 1).clamp_min(0)
 
     def describe(self) -> dict[str, float | str | None]:
+        if self.relative is not None:
+            shown = "‖Δ‖ ≤ ‖x‖" if self.relative == 1 else f"‖Δ‖ ≤ {self.relative:g}·‖x‖"
+            return {"set": "Ball", "radius": None, "relative": self.relative, "shown": shown}
         shown = "‖Δ‖ ≤ √d" if self.radius is None else f"‖Δ‖ ≤ {self.radius:g}"
         return {"set": "Ball", "radius": self.radius, "shown": shown}
 

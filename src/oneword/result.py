@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ class Sensitivity:
     | `delta` | Δ | (d,) for one row, (m, d) for several |
     | `baseline` | | mean over random allowed changes at `positions` (NaN: none drawn), or over all of a finite set |
     | `per_word` | | one line a word, changed alone: word, rows, value, upper, baseline (and replacement, distance) |
+    | `deltas` | | where vectors were searched: the best change of each word by itself, by position; not kept in files |
     | `substitutions` | | of a finite set of words: what each of them does everywhere; else None |
     | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time |
     """
@@ -58,6 +59,7 @@ class Sensitivity:
     certificate: str
     provenance: Mapping[str, Any]
     substitutions: Substitutions | None = None
+    deltas: Mapping[int, Float[Tensor, "*m d"]] = field(default_factory=dict, repr=False)
 
     @property
     def position(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self, final
 
@@ -19,8 +19,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
+from oneword.text.checks import check_string, shown
 from oneword.text.context import Context, check_finite
-from oneword.text.encoders import Encoder, check_string, shown
+from oneword.text.encoders import Encoder
 from oneword.text.layer0 import AffineRows
 
 
@@ -37,6 +38,10 @@ class Replacements(ABC):
     @abstractmethod
     def check(self, text: Context) -> None:
         """Refuse a text whose rows these words would not fit into."""
+
+    def encoded_by(self, encoder: Encoder | None) -> Replacements:
+        """The same words as another encoder's rows, if its tokens are the same ones; else themselves."""
+        return self
 
     def written(self, text: Context, words: Sequence[int]) -> list[tuple[Replacements, list[int]]]:
         """These words of the text, grouped by the form that others take in their place."""
@@ -85,6 +90,12 @@ class _EncodedWords(Replacements, ABC):
             )
         _check_rows(text, self.encoder)
 
+    def encoded_by(self, encoder: Encoder | None) -> Replacements:
+        if encoder is None or encoder is self.encoder or encoder.tokenizer_key != self.encoder.tokenizer_key:
+            return self
+        attached = None if self.attached is None else replace(self.attached, encoder=encoder)
+        return replace(self, encoder=encoder, attached=attached)
+
     def written(self, text: Context, words: Sequence[int]) -> list[tuple[Replacements, list[int]]]:
         close = set()
         if self.attached is not None and text.encoder is not None:
@@ -94,6 +105,8 @@ class _EncodedWords(Replacements, ABC):
         return [(form, group) for form, group in groups if form is not None and group]
 
     def affine(self, places: Tensor, d: int, dtype: torch.dtype) -> AffineRows | None:
+        if not self.encoder.layer0.rescaled:
+            return None
         asked = (tuple(places.tolist()), d, dtype)
         made = self._made.get(asked)
         if made is None:

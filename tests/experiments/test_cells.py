@@ -20,12 +20,15 @@ from oneword.experiments.cells import (
     LearningCell,
     ReviewCell,
     SensitivityCell,
+    TrainedCell,
     from_dict,
     run_cell,
 )
 from oneword.experiments.draws import draw_maps, draw_text, prepare, trial_seed
+from oneword.experiments.fit import exponent, trained_fits
 from oneword.experiments.table import COLUMNS
 from oneword.experiments.threads import one_thread
+from tests.text.tiny_models import LINES, write_model
 
 CELLS: list[Cell] = [
     SensitivityCell(map="rf", n=4, d=6, certify=0),
@@ -37,6 +40,36 @@ CELLS: list[Cell] = [
     LearningCell(map="attention", n=4, d=6, N=6, samples=1, positions=2),
     ReviewCell(map="attention", n=4, d=6, certify=0),
 ]
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    write_model(folder, "bert", layers=2, spread=0.3)
+    return str(folder)
+
+
+def test_a_trained_model_beside_random_words(tiny_model: str, tmp_path: Path) -> None:
+    corpus = tmp_path / "lines.csv"
+    lines = [f"{line} {k} times" for k, line in enumerate(LINES * 4)]
+    pd.DataFrame({"text": lines, "label": [1, -1] * (len(lines) // 2)}).to_csv(corpus, index=False)
+    cells = [
+        TrainedCell(model=tiny_model, n=n, corpus=str(corpus), positions=2, real_words=3, trial=t)
+        for n in (6, 9)
+        for t in (0, 1)
+    ]
+    assert from_dict(json.loads(json.dumps(cells[0].to_dict()))) == cells[0]
+    prepare(cells)
+    table = pd.concat([run_cell(cell) for cell in cells])
+    assert (table["real_mean"] <= table["real_max"]).all()
+    assert (table["value"] > 0).all()
+    assert set(table["objective"]) == {"pooled, layer 2"}
+    pd.testing.assert_frame_equal(run_cell(cells[0]), table.iloc[:1], check_exact=True)
+    fitted = trained_fits(table)
+    assert fitted["column"].tolist() == ["value", "real_max", "real_mean"]
+    truth = exponent(table, y="real_mean")
+    assert fitted["slope"].iloc[-1] == truth.slope
 
 
 REVIEW = CELLS[-1]

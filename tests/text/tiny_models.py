@@ -159,17 +159,23 @@ KINDS = {
 }
 
 
-def write_model(folder: Path, kind: str, *, head: bool = False, **saving: object) -> torch.nn.Module:
+_DEPTHS = ("num_hidden_layers", "n_layers", "n_layer")
+
+
+def write_model(
+    folder: Path, kind: str, *, head: bool = False, layers: int = 1, spread: float = 1.0, **saving: object
+) -> torch.nn.Module:
     """A random model of a family with its tokenizer, saved as transformers saves it; the model without its head."""
     transformers = pytest.importorskip("transformers")
     family = KINDS[kind]
     tokenizer = family.tokenizer()
-    config = getattr(transformers, f"{family.config}Config")(vocab_size=tokenizer.get_vocab_size(), **family.settings)
+    settings = {name: layers if name in _DEPTHS else value for name, value in family.settings.items()}
+    config = getattr(transformers, f"{family.config}Config")(vocab_size=tokenizer.get_vocab_size(), **settings)
     torch.manual_seed(0)
     model = getattr(transformers, family.config + (family.head if head else "Model"))(config).eval()
     with torch.no_grad():  # gains of 1 and shifts of 0 would hide a mistake
         for parameter in model.base_model.parameters():
-            torch.nn.init.normal_(parameter)
+            torch.nn.init.normal_(parameter, std=spread)
     model.save_pretrained(folder, **saving)
     tokenizer.save(str(folder / "tokenizer.json"))
     return model.base_model

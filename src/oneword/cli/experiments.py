@@ -142,6 +142,7 @@ def sweep(
         )
     if not quiet:
         _show_exponents(fits(table))
+        _show_trained(table)
         typer.echo(f"written to {folder}: {len(table)} rows in results.parquet, run.json")
 
 
@@ -159,6 +160,32 @@ def _show_exponents(found: pd.DataFrame) -> None:
             "–" if pd.isna(value := line[name]) else value if isinstance(value, str) else f"{value:g}" for name in about
         ]
         grid.add_row(*shown, f"{line['slope']:+.3f}", f"{line['low']:+.3f} … {line['high']:+.3f}")
+    Console().print(grid)
+
+
+def _show_trained(table: pd.DataFrame) -> None:
+    """Trained models: what each quantity is at each length, and how it goes with n."""
+    from oneword.experiments.fit import TRAINED, trained_fits
+
+    found = trained_fits(table)
+    if found.empty:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = table[table["kind"] == "trained"]
+    lengths = sorted(rows["n"].unique())
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("model", "objective", "relative change by", *(f"n = {n}" for n in lengths), "∝ n^", "95 % interval"):
+        grid.add_column(title, justify="right" if title.startswith("n =") else "left")
+    for line in found.to_dict(orient="records"):
+        own = rows[(rows["map"] == line["model"]) & (rows["objective"] == line["objective"])]
+        means = own.groupby("n")[line["column"]].mean()
+        values = [f"{means[n]:.3f}" if n in means else "–" for n in lengths]
+        interval = f"{line['low']:+.3f} … {line['high']:+.3f}"
+        grid.add_row(
+            line["model"], line["objective"], TRAINED[line["column"]], *values, f"{line['slope']:+.3f}", interval
+        )
     Console().print(grid)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from oneword.text.encoders import Encoder
     from oneword.vocabulary import Replacements
 
-INPUT, NUMBERS, OUTPUT = "What is measured", "Numbers and effort", "Output"
+INPUT, MODELS, NUMBERS, OUTPUT = "What is measured", "Trained models", "Numbers and effort", "Output"
 FileOption = Path | None
 
 
@@ -75,6 +75,36 @@ def measure(
         list[str] | None,
         typer.Option("--map", metavar="MAP", help=f"Repeat for several: {NAMES}. Default: three of them."),
     ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="M",
+            help="Trained models instead of maps: minilm (embedded), a folder, a hub name. Repeat for several.",
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="0 (embeddings) … L; the last by default.", rich_help_panel=MODELS)
+    ] = None,
+    output: Annotated[
+        str, typer.Option(help="pooled, hidden, cls, logits or attention.", rich_help_panel=MODELS)
+    ] = "pooled",
+    head: Annotated[int | None, typer.Option(help="Of attention: this head alone.", rich_help_panel=MODELS)] = None,
+    module: Annotated[
+        str | None,
+        typer.Option(help="A part by its name instead, as encoder.layer.3.attention.", rich_help_panel=MODELS),
+    ] = None,
+    per_layer: Annotated[
+        bool,
+        typer.Option("--per-layer", help="Search every layer, not only the one asked for.", rich_help_panel=MODELS),
+    ] = False,
+    reinit: Annotated[
+        bool, typer.Option("--reinit", help="Beside each model, its twin with random weights.", rich_help_panel=MODELS)
+    ] = False,
+    real_words: Annotated[
+        int, typer.Option("--real-words", help="Random real words tried at each word.", rich_help_panel=MODELS)
+    ] = 2,
     words: Annotated[int, typer.Option(help="How many words change at once (more than one: chosen greedily).")] = 1,
     position: Annotated[
         list[int] | None,
@@ -86,7 +116,10 @@ def measure(
         bool,
         typer.Option("--sphere", help="New words lie on the sphere of norm √d, as real words do, not in the ball."),
     ] = False,
-    radius: Annotated[float | None, typer.Option(help="Largest ‖Δ‖, in units of √d; 1 is the paper's ball.")] = None,
+    radius: Annotated[
+        float | None,
+        typer.Option(help="Largest ‖Δ‖, in units of √d (1 is the paper's ball); of the word's own norm with --model."),
+    ] = None,
     letters: Annotated[bool, typer.Option("--letters", help="Real words of letters only.")] = False,
     among: Annotated[
         FileOption, typer.Option("--among", metavar="FILE", help="Real words from this list only, one a line.")
@@ -157,6 +190,8 @@ def measure(
     oneword measure --file reviews.csv --column review --limit 20 --map attention --csv words.csv
 
     oneword measure --gaussian 100,768 --map attention --target 1.1 --seconds 60 --out results
+
+    oneword measure "This is not a good film" --model minilm --reinit --html model.html
     """
     from oneword.text.sources import expect_hub
 
@@ -186,6 +221,21 @@ def measure(
         span = None if radius is None else radius * d**0.5
         return Sphere(largest=span) if sphere else Ball(span)
 
+    if model:
+        _refuse_with_models(maps=maps, gaussian=gaussian, sphere=sphere, words=words != 1, thorough=thorough)
+        from oneword.cli import models
+
+        asked_of = models.Asked(
+            tuple(model), layer, output, head, module, reinit, per_layer, position, special, radius, real_words, among,
+            seed, quick, most,
+        )  # fmt: skip
+        profiles = asked_of.run(texts_of(text, file, column, whole, limit), like, silent)
+        if not silent:
+            models.show([each.tables for each in profiles])
+        tables = [path for path in (csv, parquet) if path is not None]
+        command = shlex.join(["oneword", *sys.argv[1:]])
+        models.write(profiles, command, html=html, json_file=json_file, tables=tables, out=out, silent=silent)
+        return
     if several:
         if any(path is not None for path in (html, csv, parquet)):
             raise RangeError(
@@ -233,6 +283,14 @@ def measure(
         dump(answers.to_json(found, command), json_file)
     if out is not None:
         answers.write_results(found.results, out, silent)
+
+
+def _refuse_with_models(**given: object) -> None:
+    """Options that a trained model has no use for."""
+    for name, value in given.items():
+        if value:
+            option = "--map" if name == "maps" else f"--{name}"
+            raise RangeError(f"expected --model without {option}, got both: leave one out")
 
 
 def _encoder(name: str) -> Encoder:

@@ -54,6 +54,10 @@ class Cell(ABC):
     def estimate_cost(self) -> float:
         """Seconds that `rows` takes on one core, roughly."""
 
+    def inputs(self) -> dict[str, str] | None:
+        """Fingerprints of what the cell reads, if it knows; None leaves the question to its encoder and corpus."""
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """The spec, ready for JSON."""
         spec = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -107,8 +111,8 @@ class TextCell(Cell):
         for name, least in (("n", 2), ("d", 1), ("trial", 0), ("seed", 0), ("memory", 1 << 20)):
             self._set(**{name: whole(name, getattr(self, name), least)})
         if self.words_from == "corpus":
-            self._set(encoder=_name("encoder", self.encoder or "minilm"))
-            self._set(corpus=_name("corpus", self.corpus or "imdb-embedded"))
+            self._set(encoder=name_or_path("encoder", self.encoder or "minilm"))
+            self._set(corpus=name_or_path("corpus", self.corpus or "imdb-embedded"))
         else:
             self._refuse("words_from = corpus", encoder=self.encoder, corpus=self.corpus)
         if self.layered:
@@ -193,7 +197,8 @@ def several(name: str, values: object) -> Sequence[Any]:
     return values
 
 
-def _name(name: str, value: object) -> str:
+def name_or_path(name: str, value: object) -> str:
+    """A text that is not empty."""
     if not isinstance(value, str) or not value:
         raise RangeError(f"expected {name} as a name or a path, got {value!r}")
     return value

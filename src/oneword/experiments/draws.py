@@ -121,7 +121,9 @@ def prepare(cells: Iterable[Cell]) -> dict[str, Inputs]:
 
 
 def inputs_of(cell: Cell) -> Inputs:
-    """Fingerprints of what the cell reads: its encoder and its corpus."""
+    """Fingerprints of what the cell reads: its encoder and its corpus, or what it names itself."""
+    if (own := cell.inputs()) is not None:
+        return own
     encoder_name = getattr(cell, "encoder", None)
     if encoder_name is None:
         return {}

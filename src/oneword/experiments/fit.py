@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, bootstrap, norm, t
 
 from oneword.errors import NonFiniteError, RangeError
-from oneword.report.series import CURVE, complete, one_word, width
+from oneword.report.series import CURVE, complete, of_kind, one_word, width
 
 LEVEL = 0.95
 RESAMPLES = 4999
@@ -131,6 +131,23 @@ def fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
                 | {"n_low": fitted.sizes[0], "n_high": fitted.sizes[-1]}
             )
     return pd.DataFrame(lines, columns=[*CURVE, "slope", "low", "high", "intercept", "n_low", "n_high"])
+
+
+# Of a trained model: the sup, random real words on average, and the one of them that does most.
+TRAINED = {"value": "sup", "real_max": "best of the random words", "real_mean": "random word"}
+
+
+def trained_fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
+    """The exponents of trained models in n: model, objective, column, shown, slope, low, high, intercept."""
+    lines: list[dict[str, Any]] = []
+    for (model, objective), rows in of_kind(table, "trained").groupby(["map", "objective"], sort=True):
+        for column, shown in TRAINED.items():
+            if rows["n"].nunique() < 2:
+                continue
+            fitted = exponent(rows, y=column, seed=seed)
+            about = {"model": model, "objective": objective, "column": column, "shown": shown}
+            lines.append(about | {name: getattr(fitted, name) for name in ("slope", "low", "high", "intercept")})
+    return pd.DataFrame(lines, columns=["model", "objective", "column", "shown", "slope", "low", "high", "intercept"])
 
 
 def _alike(rows: pd.DataFrame) -> bool:

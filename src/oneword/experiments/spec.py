@@ -13,8 +13,8 @@
     [[learning]]
     …
 
-`[[sweep]]`, `[[learning]]`, `[[review]]` and `[[attention_map]]` are grids of cells; a table that comes once may be
-written with single brackets.
+`[[sweep]]`, `[[learning]]`, `[[review]]`, `[[attention_map]]` and `[[trained]]` are grids of cells; a table that comes
+once may be written with single brackets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNam
 from oneword.experiments.cell import Cell, nearest
 from oneword.experiments.grid import grid, keys
 
-TABLES = {"sweep": "sensitivity", "learning": "learning", "review": "review", "attention_map": "attention_map"}
+TABLES = {"sweep": "sensitivity"} | {kind: kind for kind in ("learning", "review", "attention_map", "trained")}
 _TEXTS = ("title", "description")
 
 
@@ -89,7 +89,7 @@ def _tables(name: str, value: object) -> list[dict[str, Any]]:
 
 def _overridden(kind: str, table: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     """Where words are synthetic an encoder has no use."""
-    from_corpus = kind == "attention_map" or "corpus" in str(table.get("words_from", "gaussian"))
+    from_corpus = kind in ("attention_map", "trained") or "corpus" in str(table.get("words_from", "gaussian"))
     use = {
         name: value
         for name, value in override.items()

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, ZeroNormError
-from oneword.text.context import check_text
+from oneword.text.context import Context, check_text
 
 SHORT = 64  # words; up to here a text is searched from more starts, which cost little
 
@@ -36,6 +36,10 @@ class Probe(ABC):
     many_maxima: bool = True
     # Whether a candidate costs far less than a forward pass, so that a thorough search is affordable.
     cheap: bool = False
+    # Whether a candidate is a forward pass of a whole model, so that a search has to be frugal.
+    costly: bool = False
+    # Whether words have norms of their own: lengths are then relative to ‖x_i‖, not to √d.
+    own_norms: bool = False
 
     @property
     def n(self) -> int:
@@ -104,6 +108,10 @@ class FeatureMap(nn.Module, ABC):
         """φ prepared at the text X."""
         return ForwardProbe(self, X)
 
+    def read(self, text: Context) -> Context:
+        """The text as this map takes it: as it is, unless the map has words of its own."""
+        return text
+
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:
         """What a result must say about the map to be reproduced."""
@@ -148,7 +156,7 @@ class ForwardProbe(Probe):
         self.norm = feature_norm(self.clean)
         if not torch.allclose(self.clean, again, rtol=1e-6):
             raise RangeError("expected a deterministic map, got two different φ(X): call .eval() if it has dropout")
-        self._kept_for_gradient = _bytes_kept(phi, self.X)
+        self._kept_for_gradient = bytes_kept(phi, self.X)
 
     def features(self, y: Tensor, i: Tensor) -> Tensor:
         return self.phi(replace_rows(self.X, y, i))
@@ -161,7 +169,7 @@ class ForwardProbe(Probe):
         return 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size() + 2 * self._kept_for_gradient
 
 
-def _bytes_kept(phi: FeatureMap, X: Float[Tensor, "n d"]) -> int:
+def bytes_kept(phi: FeatureMap, X: Float[Tensor, "n d"]) -> int:
     """What one forward pass keeps for its backward pass, the weights left out: they are there anyway."""
     weights = {p.untyped_storage().data_ptr() for p in [*phi.parameters(), *phi.buffers()]}
     kept = 0

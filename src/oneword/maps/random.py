@@ -22,6 +22,7 @@ from oneword.errors import RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
 from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, check_tensor, feature_norm, whole
 from oneword.maps.blocks import Blocks, bands, check_sizes, empty_like_map, gaussian_scale
+from oneword.maps.eigen import leading_eigenvectors
 from oneword.memory import check_memory
 from oneword.text.context import check_finite
 
@@ -321,7 +322,7 @@ class LayeredProbe(Probe):
             for rows_of, band in bands(V):
                 weighted = band * slopes[0][rows_of, None]
                 gram += weighted.mT @ weighted
-            top = _two_leading(gram).to(V)
+            top = leading_eigenvectors(gram, 2, 1e-2).to(V)  # a start for a search needs no more than two digits
         else:
             top = self._lanczos(V, slopes)
         return top.reshape(-1, len(rows), self.d)
@@ -352,16 +353,3 @@ class LayeredProbe(Probe):
 
 
 _activation = activation  # the name is taken by the arguments above
-
-
-def _two_leading(gram: Float[Tensor, "w w"]) -> Float[Tensor, "s w"]:
-    """The two leading eigenvectors, to the two digits that a start for a search needs."""
-    width = len(gram)
-    if width > 32:
-        start = np.random.default_rng(0).standard_normal(width)
-        try:
-            values, vectors = eigsh(gram.cpu().numpy(), k=2, v0=start, tol=1e-2)
-            return torch.from_numpy(vectors[:, values.argsort()[::-1]].T.copy())
-        except ArpackError:  # no convergence, or a Jacobian that vanishes
-            pass
-    return torch.linalg.eigh(gram)[1][:, -2:].mT.flip(0)

@@ -59,6 +59,7 @@ def searched(probe: Probe, text: Context, spots: list[int], within: Constraint, 
         status=best.status,
         certificate=how,
         provenance={"search": asdict(best.search), "certificate_seconds": time.monotonic() - searched},
+        deltas={change.positions[0]: delta_of(probe, text.rows[change.positions[0]], change.y) for change in each},
     )
 
 

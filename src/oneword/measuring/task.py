@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
@@ -15,7 +15,7 @@ from torch import Tensor
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
-from oneword.perturb import Constraint
+from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.ascent import Ascent
 from oneword.text.context import Context
 from oneword.vocabulary import Replacements
@@ -51,6 +51,22 @@ class Task:
             raise RangeError(f"expected certify= a Certify or False, got {self.certify!r}")
         if self.baseline < 0:
             raise RangeError(f"expected baseline ≥ 0, got {self.baseline}")
+
+    def suited_to(self, probe: Probe, text: Context) -> Task:
+        """The same task for a map that has words and norms of its own."""
+        within = self.within
+        if isinstance(within, Replacements):
+            return replace(self, within=within.encoded_by(text.encoder))
+        if probe.own_norms and within == Sphere():
+            raise RangeError("expected Sphere(norm=…) or a Ball for a model whose words have norms of their own")
+        return replace(self, within=Ball(relative=1.0)) if probe.own_norms and within == Ball() else self
+
+
+def length2_of(probe: Probe, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
+    """What a squared ‖Δ‖ is relative to: d, or the rows' mean squared norm where words have norms of their own."""
+    if probe.own_norms:
+        return probe.X[rows].square().sum(-1).mean(-1)
+    return torch.full((len(rows),), float(probe.d), dtype=probe.X.dtype, device=probe.X.device)
 
 
 def _whole(name: str, value: object) -> int:

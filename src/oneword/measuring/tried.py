@@ -11,7 +11,7 @@ import torch
 
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
-from oneword.measuring.task import Task, by_size, delta_of, rows_of, table_of
+from oneword.measuring.task import Task, by_size, delta_of, length2_of, rows_of, table_of
 from oneword.result import Sensitivity
 from oneword.search.exhaustive import exhaust
 from oneword.search.status import Status
@@ -35,7 +35,8 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
         forms |= dict.fromkeys(members, form)
         found = exhaust(probe, rows, form, memory=task.search.memory, progress=partial(task.say, "vocabulary"))
         values |= zip(members, (found.change2.clamp_min(0).sqrt() / probe.norm).cpu().numpy(), strict=True)
-        distances |= zip(members, (found.distance2.clamp_min(0) / probe.d).sqrt().cpu().numpy(), strict=True)
+        relative = (found.distance2.clamp_min(0) / length2_of(probe, rows)[:, None]).sqrt()
+        distances |= zip(members, relative.cpu().numpy(), strict=True)
     if not values:
         sizes = ", ".join(map(str, sorted(within.names)))
         raise RangeError(f"expected words of {sizes} token(s) to replace, got none in the text: give other words")

@@ -75,6 +75,8 @@ class Ascent:
             return self
         if not probe.many_maxima:
             return replace(self, random=0, steps=4, keep=2, leading=4)
+        if probe.costly:
+            return replace(self, random=0, steps=4, keep=1, leading=8, polish=30)
         if probe.cheap and probe.n <= SHORT:
             return replace(self, random=2 * self.random, keep=40)
         return self

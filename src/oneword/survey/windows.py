@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from oneword.errors import RangeError
 from oneword.survey.question import Question
+from oneword.text.checks import check_string
 from oneword.text.context import Context
-from oneword.text.encoders import Encoder, check_string
+from oneword.text.encoders import Encoder
 
 
 @dataclass(frozen=True, eq=False)

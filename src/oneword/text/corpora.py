@@ -16,7 +16,8 @@ from typing import Any
 
 from oneword.errors import FileFormatError, ShapeError, TextError, UnknownNameError
 from oneword.text import cache, sources
-from oneword.text.encoders import Encoder, shown
+from oneword.text.checks import shown
+from oneword.text.encoders import Encoder
 from oneword.text.rows import Columns, Content, Labels, usable
 from oneword.text.samples import TokenisedCorpus
 from oneword.text.skipped import Skipped

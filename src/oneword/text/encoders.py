@@ -6,8 +6,6 @@ in families.py, tables of vectors in vectors.py, words and their tokens in align
 
 from __future__ import annotations
 
-import operator
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -30,18 +28,17 @@ from oneword.errors import (
     ZeroNormError,
 )
 from oneword.memory import check_memory
-from oneword.text import families, sources, vectors
+from oneword.text import families, vectors
 from oneword.text.alignment import Reading, align
+from oneword.text.checks import check_floating, check_string, shortened, whole_number
 from oneword.text.context import Context
 from oneword.text.families import FirstAttention, Layer
 from oneword.text.folders import FILES, ModelFolder
 from oneword.text.layer0 import AffineRows, Layer0, ZeroRowError
-from oneword.text.sources import EMBEDDED_ENCODER, MINILM
+from oneword.text.located import locate
 from oneword.text.tokens import TokenKinds
 
-_NAMES = ("minilm", EMBEDDED_ENCODER.lower())
 _KINDS = f"an encoder: 'minilm', a folder with {', '.join(FILES)}, a file of word vectors"
-_REMEDY = "give the folder of a model on this machine, or 'minilm'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +50,8 @@ class Encoder:
     | `name`, `revision` | which encoder, and which version of its weights; copied into every result |
     | `tokenizer` | as published, but it neither truncates nor pads |
     | `layer0` | what turns token ids into rows |
-    | `layer` | 0, or "bare": word embeddings alone, without position, LayerNorm or projection |
+    | `layer` | 0; "bare": word embeddings alone, without position, LayerNorm or projection; "input": these as a model
+    takes them, of their own norms (of TransformerFeatures) |
     | `longest` | how many tokens a text may have |
     | `pad` | id of the token that fills up short texts |
     | `attention` | the first attention layer, in BERT-type encoders |
@@ -79,23 +77,10 @@ class Encoder:
         """
         if isinstance(layer, bool) or not isinstance(layer, int | str) or layer not in (0, "bare"):
             raise UnknownNameError(f"expected layer=0 or layer='bare', got {layer!r}")
-        if not isinstance(name, str | Path):
-            raise FileFormatError(f"expected {_KINDS}, or a hub name, got {shown(name)}: give one as a string")
-        name, path = str(name), sources.on_disk(name)
-        embedded = name.lower() in _NAMES
-        if revision is not None and (embedded or path is not None):
-            raise RangeError(f"expected revision= with a hub name only, got it with {name!r}: leave it out")
-        if embedded:
-            folder = ModelFolder(MINILM.folder() / "model")
-            return _load(folder, EMBEDDED_ENCODER, f"{MINILM.name} {MINILM.version}", layer, folder.stamp)
-        if path is not None and path.is_dir():
-            folder = ModelFolder.at(path)
-            return _load(folder, path.name, None, layer, folder.stamp)
-        if path is not None:
-            return _load_vectors(path, path.stat().st_mtime_ns, path.stat().st_size)
-        sources.check_hub_name(name, _KINDS)
-        folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY))
-        return _load(folder, name, folder.name, layer, folder.stamp)  # the hub names the folder by the commit
+        found = locate(name, revision, _KINDS)
+        if isinstance(found, Path):
+            return _load_vectors(found, found.stat().st_mtime_ns, found.stat().st_size)
+        return _load(found.folder, found.name, found.revision, layer, found.folder.stamp)
 
     @property
     def d(self) -> int:
@@ -174,7 +159,7 @@ class Encoder:
         that these words would have at position i.
         """
         d = self._checked_width(d)
-        _check_dtype(dtype)
+        check_floating(dtype)
         self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
         if positions is None:
             if not ids.ndim:
@@ -208,7 +193,7 @@ class Encoder:
     ) -> AffineRows:
         """The parts of which `embed(ids, positions=i)` is made, for every one of the positions i at once."""
         d = self._checked_width(d)
-        _check_dtype(dtype)
+        check_floating(dtype)
         self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
         self._check_ids(positions, self.longest, "positions", "positions of this encoder")
         if ids.ndim != 1 or positions.ndim != 1:
@@ -245,9 +230,9 @@ class Encoder:
         the words allow (default: where this one ends). Special tokens are in every window and count. `spans` are places
         in the whole text, `source["first_word"]` is the number of words of the text before the window.
         """
-        size = self.longest if size is None else _whole("size", size)
-        stride = None if stride is None else _whole("stride", stride)
-        _check_dtype(dtype)
+        size = self.longest if size is None else whole_number("size", size)
+        stride = None if stride is None else whole_number("stride", stride)
+        check_floating(dtype)
         added = sum(map(len, self.around)) if special else 0
         if not added < size <= self.longest or (stride is not None and stride < 1):
             raise RangeError(
@@ -351,9 +336,9 @@ class Encoder:
     def _checked_width(self, d: int | None) -> int:
         if d is None:
             return self.d
-        if not 1 <= _whole("d", d) <= self.d:
+        if not 1 <= whole_number("d", d) <= self.d:
             raise RangeError(f"expected d from 1 to {self.d}, the width of {self.name}, got {d}")
-        return _whole("d", d)
+        return whole_number("d", d)
 
     @staticmethod
     def _check_ids(ids: Tensor, size: int, what: str, meaning: str) -> None:
@@ -373,43 +358,6 @@ def encode(text: str, encoder: str | Encoder = "minilm", *, d: int | None = None
         check_string(text)  # before a download
         encoder = Encoder.load(encoder)
     return encoder.encode(text, d=d)
-
-
-def check_string(text: object) -> None:
-    """Refuse what no tokenizer can read, and what nobody can see."""
-    if not isinstance(text, str):
-        raise TextError(f"expected a text as a string, got {type(text).__name__}")
-    if all(letter.isspace() or unicodedata.category(letter) in ("Cc", "Cf") for letter in text):
-        raise TextError(f"expected a text with at least one word, got {shortened(text)!r}: give some words")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise TextError(f"expected valid Unicode, got {text[error.start]!r} at character {error.start}") from None
-
-
-def shortened(text: str) -> str:
-    """The beginning of a text, for a message of one line."""
-    return text if len(text) <= 40 else text[:40] + "…"
-
-
-def shown(value: object) -> str:
-    """Anything at all, for a message of one line."""
-    return shortened(" ".join(repr(value).split()))
-
-
-def _whole(name: str, value: object) -> int:
-    """A whole number; True is none."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise RangeError(f"expected {name} as a whole number, got {shown(value)}") from None
-
-
-def _check_dtype(dtype: object) -> None:
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise DTypeError(f"expected dtype as torch.float32 or torch.float64, got {shown(dtype)}: write one of these")
 
 
 # Loading, once an encoder -------------------------------------------------------------------------------------------

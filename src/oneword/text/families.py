@@ -27,7 +27,7 @@ from oneword.errors import FileFormatError
 from oneword.text.folders import ModelFolder
 from oneword.text.layer0 import Layer0, Norm, Projection
 
-Layer = Literal[0, "bare"]
+Layer = Literal[0, "bare", "input"]
 NO_LIMIT = 2**31 - 1  # tokens of a text, where no table of positions sets a limit
 
 

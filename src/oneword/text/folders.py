@@ -23,6 +23,7 @@ from oneword.errors import FileFormatError
 from oneword.text import cache
 
 FILES = ("config.json", "tokenizer.json", "*.safetensors")
+POOLING = "1_Pooling/config.json"  # … and there how it makes one vector of a text
 _MODULES = "modules.json"  # sentence-transformers says there which subfolder holds the model
 # Checkpoints made before LayerNorm was part of torch, bert-base-uncased among them, use the names of the formula.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}

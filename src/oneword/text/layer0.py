@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from oneword.errors import ZeroNormError
+from oneword.errors import RangeError, ZeroNormError
 from oneword.memory import check_memory
 
 # Rows are computed in pieces of about this many numbers: what is in between stays in the processor's cache.
@@ -77,12 +77,14 @@ class Layer0:
     | `places` | c_i | what is added at a position (position and type embedding), in float64 |
     | `norm` | | in float64 |
     | `projection` | P, p | in float64 |
+    | `rescaled` | | rows have norm √d; otherwise they keep their own, as a model takes them |
     """
 
     word: Float[Tensor, "vocabulary inner"] = field(repr=False)
     places: Float[Tensor, "positions inner"] | None = field(default=None, repr=False)
     norm: Norm | None = field(default=None, repr=False)
     projection: Projection | None = field(default=None, repr=False)
+    rescaled: bool = True
 
     @property
     def width(self) -> int:
@@ -112,7 +114,8 @@ class Layer0:
         for first in range(0, len(ids), count):
             piece = slice(first, first + count)
             try:
-                out[piece] = on_sphere(self.raw(ids[piece], at[piece])[:, :d])
+                rows = self.raw(ids[piece], at[piece])[:, :d]
+                out[piece] = on_sphere(rows) if self.rescaled else rows
             except ZeroRowError as error:
                 raise ZeroRowError(first + error.row, d) from None
         return out
@@ -121,6 +124,8 @@ class Layer0:
         self, ids: Int[Tensor, " words"], positions: Int[Tensor, " places"], d: int, dtype: torch.dtype = torch.float64
     ) -> AffineRows:
         """The parts of which the rows of every word at every one of the positions are made."""
+        if not self.rescaled:
+            raise RangeError("expected rows of norm √d, got those that a model takes, which keep their own: use rows()")
         v, i = len(ids), len(positions)
         numbers = v * (self.word.shape[1] + d + i) + i * d
         check_memory(2 * numbers * 8, f"{v:,} words of dimension {d:,} at {i:,} positions")

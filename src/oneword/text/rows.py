@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from oneword.errors import FileFormatError, TextError, UnknownNameError
-from oneword.text.encoders import shortened, shown
+from oneword.text.checks import shortened, shown
 from oneword.text.skipped import Skipped
 from oneword.text.tables import Table
 

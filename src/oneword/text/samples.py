@@ -21,8 +21,9 @@ from oneword._random import stream
 from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.memory import check_memory
 from oneword.text import cache
+from oneword.text.checks import shown
 from oneword.text.context import Context
-from oneword.text.encoders import Encoder, shown
+from oneword.text.encoders import Encoder
 
 if TYPE_CHECKING:
     from oneword.text.corpora import Corpus

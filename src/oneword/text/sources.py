@@ -127,8 +127,13 @@ class _Question:
 _questions: dict[str, _Question] = {}  # by address, asked and not yet answered for
 
 
-def download(name: str, revision: str | None, patterns: tuple[str, ...], remedy: str) -> Path:
-    """The folder with those files of a hub repository, top level only: from the disk if it is there, else fetched."""
+def download(
+    name: str, revision: str | None, patterns: tuple[str, ...], remedy: str, optional: tuple[str, ...] = ()
+) -> Path:
+    """The folder with those files of a hub repository, top level only: from the disk if it is there, else fetched.
+
+    `optional` are paths of further files, in folders too, that a repository need not have.
+    """
     hub = HUB.imported()
     wanted = {"revision": revision, "allow_patterns": list(patterns), "ignore_patterns": ["*/*"]}
     try:
@@ -139,6 +144,8 @@ def download(name: str, revision: str | None, patterns: tuple[str, ...], remedy:
         pass
     reach_hub(name, remedy)
     try:
+        if optional:
+            hub.snapshot_download(name, revision=revision, allow_patterns=list(optional))
         return Path(hub.snapshot_download(name, **wanted))
     except Exception as error:  # the client raises errors of its own, of its HTTP library and of the system
         raise hub_error(name, error, remedy) from None

@@ -15,6 +15,7 @@ from oneword.experiments.cells.attention_map import AttentionMapCell
 from oneword.experiments.cells.learning import LearningCell
 from oneword.experiments.cells.review import ReviewCell
 from oneword.experiments.cells.sensitivity import SensitivityCell
+from oneword.experiments.cells.trained import TrainedCell
 from oneword.experiments.table import table_of, to_pandas
 from oneword.experiments.threads import one_thread
 
@@ -25,13 +26,14 @@ __all__ = [
     "LearningCell",
     "ReviewCell",
     "SensitivityCell",
+    "TrainedCell",
     "do_cell",
     "from_dict",
     "run_cell",
 ]
 
 KINDS: dict[str, type[Cell]] = {
-    kind.kind: kind for kind in (SensitivityCell, LearningCell, ReviewCell, AttentionMapCell)
+    kind.kind: kind for kind in (SensitivityCell, LearningCell, ReviewCell, AttentionMapCell, TrainedCell)
 }
 
 

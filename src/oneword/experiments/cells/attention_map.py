@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import Cell, several
-from oneword.text.encoders import Encoder, check_string
+from oneword.text.checks import check_string
+from oneword.text.encoders import Encoder
 
 
 @dataclass(frozen=True, kw_only=True)

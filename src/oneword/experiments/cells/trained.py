@@ -1,0 +1,151 @@
+"""The word sensitivity of a trained model at one text of a corpus: the sup beside what random real words do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, cast
+
+import torch
+
+from oneword._random import stream
+from oneword.experiments import estimates
+from oneword.experiments.cell import Cell, choice, name_or_path, whole
+from oneword.maps.model_question import OUTPUTS, Output
+from oneword.maps.transformer import TransformerFeatures
+from oneword.maps.transformer_probe import TransformerProbe
+from oneword.profile.profile import objective
+from oneword.profile.sup import sup_and_words
+from oneword.search.ascent import Ascent
+from oneword.text.context import Context
+from oneword.text.corpora import Corpus
+from oneword.vocabulary import Vocabulary
+
+_FLOPS = 3e10  # multiply-adds a second, twice, of a forward pass on one core
+_BYTES_A_WEIGHT = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedCell(Cell):
+    """S of a trained model at one text of n tokens, those that its tokenizer adds included.
+
+    | field | meaning |
+    |---|---|
+    | `model` | as TransformerFeatures.load takes it |
+    | `output`, `layer` | what is measured; the last layer unless given |
+    | `random_init` | a seed: the same model with weights drawn anew |
+    | `n`, `corpus` | the text: the first tokens of a text of the corpus |
+    | `positions` | how many words may change, evenly spread; 0: all |
+    | `real_words` | random words of the vocabulary tried at each of them |
+    | `trial`, `seed`, `memory` | as in every cell |
+
+    In the table `map` is the model's name, `value` the sup (searched), `real_mean` and `real_max` what random real
+    words do on average and at most, `baseline` random changes of the sup's size.
+    """
+
+    kind: ClassVar[str] = "trained"
+
+    model: str = "minilm"
+    n: int
+    output: str = "pooled"
+    layer: int | None = None
+    random_init: int | None = None
+    corpus: str = "imdb-embedded"
+    positions: int = 8
+    real_words: int = 16
+    trial: int = 0
+    seed: int = 0
+    memory: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        choice("output", self.output, OUTPUTS)
+        for name in ("model", "corpus"):
+            name_or_path(name, getattr(self, name))
+        least = {"n": 4, "positions": 0, "real_words": 1, "trial": 0, "seed": 0, "memory": 1 << 20}
+        for name, lowest in least.items():
+            self._set(**{name: whole(name, getattr(self, name), lowest)})
+        for name in ("layer", "random_init"):
+            if getattr(self, name) is not None:
+                self._set(**{name: whole(name, getattr(self, name), 0)})
+
+    @property
+    def title(self) -> str:
+        return f"{self.model} ({self.output}) at n = {self.n}, trial {self.trial}"
+
+    def inputs(self) -> dict[str, str]:
+        phi = self._phi()
+        phi.encoder.check_length(self.n)
+        return {"model": phi.encoder.revision, "corpus": Corpus.load(self.corpus).fingerprint}
+
+    def estimate_bytes(self) -> int:
+        weights = sum(p.numel() for p in self._phi().model.parameters())
+        return estimates.BASE_BYTES + 2 * _BYTES_A_WEIGHT * weights + 2 * self.memory
+
+    def estimate_cost(self) -> float:
+        weights = sum(p.numel() for p in self._phi().model.parameters()) - self._phi().encoder.layer0.word.numel()
+        spots = self.positions or self.n
+        passes = spots * (self.real_words + 40)
+        return passes * 2 * weights * self.n / _FLOPS
+
+    def rows(self) -> list[dict[str, Any]]:
+        phi = self._phi()
+        text, corpus = self._text(phi)
+        probe = phi.at(text.X)
+        assert isinstance(probe, TransformerProbe)
+        seed = int(stream(self.seed, "search", self.trial, self.n).integers(1 << 62))
+        found, random = sup_and_words(
+            phi, probe, text, self._spots(text), Vocabulary.of(phi.encoder), self.real_words,
+            search=replace(Ascent(), memory=self.memory), seed=seed,
+        )  # fmt: skip
+        words = [value for values in random.values() for value in values]
+        return [
+            {
+                "map": phi.name,
+                "words_from": "corpus",
+                "encoder": phi.encoder.name,
+                "corpus": corpus,
+                "n": self.n,
+                "d": phi.encoder.d,
+                "trial": self.trial,
+                "seed": self.seed,
+                "objective": objective(phi),
+                "changed": 1,
+                "positions": "all" if self.positions == 0 else f"{self.positions} spread",
+                "value": found.value,
+                "baseline": found.per_word["baseline"].mean(),
+                "real_mean": math.fsum(words) / len(words),
+                "real_max": max(words),
+                "position": found.position,
+                "word": found.word,
+                "status": str(found.status),
+            }
+        ]
+
+    def _phi(self) -> TransformerFeatures:
+        return TransformerFeatures.load(
+            self.model, output=cast(Output, self.output), layer=self.layer, random_init=self.random_init
+        )
+
+    def _text(self, phi: TransformerFeatures) -> tuple[Context, str]:
+        """The text of the trial as the model's tokenizer would send it: with what it adds before and after."""
+        encoder = phi.encoder
+        tokens = _tokens(self.corpus, self.model)
+        after = torch.tensor(encoder.around[1], dtype=torch.long)
+        sample = tokens.sample(1, self.n - len(after), seed=self.seed, trial=self.trial)
+        whole_text = replace(sample, ids=torch.cat([sample.ids[0], after])[None])
+        text = whole_text.context(0, encoder, dtype=phi.dtype)
+        special = (*text.special[: len(text.special) - len(after)], *(True for _ in after))
+        return replace(text, special=special), tokens.corpus.name
+
+    def _spots(self, text: Context) -> list[int]:
+        own = [i for i, special in enumerate(text.special) if not special]
+        if not 0 < self.positions < len(own):
+            return own
+        return [own[(2 * k + 1) * len(own) // (2 * self.positions)] for k in range(self.positions)]
+
+
+@lru_cache(maxsize=2)
+def _tokens(corpus: str, model: str) -> Any:
+    """Kept for the next cell of this process; the tokens do not depend on the weights."""
+    return Corpus.load(corpus).tokens(TransformerFeatures.load(model).encoder)

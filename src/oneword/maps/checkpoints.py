@@ -1,0 +1,281 @@
+"""Trained models, as transformers builds them: from safetensors alone, offline, no code of the model's own is run.
+
+A Checkpoint is a model with the encoder of its input: the words as the model takes them, before positions are added.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from oneword.errors import FileFormatError, RangeError
+from oneword.maps.pooling import pooling_mode, said_pooling, usual_pooling
+from oneword.text.encoders import Encoder
+from oneword.text.families import FAMILIES, NO_LIMIT
+from oneword.text.folders import ModelFolder, unreadable
+from oneword.text.layer0 import Layer0
+from oneword.text.located import locate
+from oneword.text.sources import Package
+
+TRANSFORMERS = Package("transformers", "transformers", "hub")
+_KINDS = "a model: 'minilm', a folder with config.json, tokenizer.json, *.safetensors"
+# What a model may lack and still be whole: heads that nothing here looks at.
+_SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A model and what encodes its input.
+
+    | field | meaning |
+    |---|---|
+    | `name` | for results |
+    | `model` | of transformers, in eval mode; with its head, if it has one |
+    | `encoder` | at layer "input": bare word embeddings of their own norms |
+    | `pooling` | how a text becomes one vector: "mean", "cls", "last" or "max" |
+    | `random_init` | the seed of weights drawn anew; None if they are trained |
+    """
+
+    name: str
+    model: nn.Module
+    encoder: Encoder
+    pooling: str
+    random_init: int | None = None
+
+    @property
+    def base(self) -> nn.Module:
+        """The model without its head."""
+        found = getattr(self.model, "base_model", self.model)
+        assert isinstance(found, nn.Module)
+        return found
+
+    @property
+    def causal(self) -> bool:
+        """Whether a word sees only those before it."""
+        return masks_the_future(self.base)
+
+
+def load_checkpoint(
+    name: object, *, revision: str | None, random_init: int | None, dtype: torch.dtype, device: torch.device
+) -> Checkpoint:
+    """The model of this name; the same files give the same object, so that several questions share its weights."""
+    found = locate(name, revision, _KINDS)
+    if isinstance(found, Path):
+        raise FileFormatError(f"expected {_KINDS}, or a hub name, got the file {found.name}: give its folder")
+    return _load(found.folder, found.name, found.revision, random_init, dtype, device, found.folder.stamp)
+
+
+@lru_cache(maxsize=4)
+def _load(
+    folder: ModelFolder,
+    name: str,
+    revision: str | None,
+    random_init: int | None,
+    dtype: torch.dtype,
+    device: torch.device,
+    stamp: tuple[tuple[int, int], ...],
+) -> Checkpoint:
+    """`stamp` makes a folder whose files changed another folder."""
+    folder.check_files()
+    transformers = TRANSFORMERS.imported()
+    with _quietly(transformers):
+        try:
+            config = transformers.AutoConfig.from_pretrained(
+                folder.path, local_files_only=True, trust_remote_code=False
+            )
+        except Exception as error:  # of whatever kind: it comes from reading the file
+            raise _unknown(folder, error) from None
+        kind = _class(transformers, config)
+        model = _trained(kind, folder) if random_init is None else _drawn(kind, config, random_init)
+    tokenizer = folder.tokenizer()
+    encoder = _encoder(model, tokenizer, name, revision or folder.fingerprint, folder)
+    shown = name if random_init is None else f"{name} re-initialised (seed {random_init})"
+    model.requires_grad_(False).eval().to(dtype=dtype, device=device)
+    return Checkpoint(shown, model, encoder, said_pooling(folder, masks_the_future(model)), random_init)
+
+
+def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
+    """A model that is loaded already, with its fast tokenizer; or a SentenceTransformer, which has both."""
+    pooling = None
+    first = next(model.children(), None) if isinstance(model, nn.Module) else None
+    if hasattr(first, "auto_model"):
+        model, tokenizer, pooling = _parts_of_sentence_transformer(model, tokenizer)
+    if not isinstance(model, nn.Module) or not hasattr(model, "get_input_embeddings"):
+        raise FileFormatError(
+            f"expected a model of transformers or a SentenceTransformer, got {type(model).__name__}: for other maps "
+            "give X ↦ φ(X) to sensitivity itself"
+        )
+    backend = tokenizer if isinstance(tokenizer, Tokenizer) else getattr(tokenizer, "backend_tokenizer", None)
+    if not isinstance(backend, Tokenizer):
+        raise FileFormatError(
+            f"expected a fast tokenizer, which knows where its tokens stand in a text, got {type(tokenizer).__name__}: "
+            "load it with AutoTokenizer.from_pretrained(…, use_fast=True)"
+        )
+    own = Tokenizer.from_str(backend.to_str())
+    own.no_truncation()
+    own.no_padding()
+    name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
+    name = Path(name).name
+    encoder = _encoder(model, own, name, _fingerprint(model), None)
+    return Checkpoint(name, model.eval(), encoder, pooling or usual_pooling(masks_the_future(model)))
+
+
+def _parts_of_sentence_transformer(given: Any, tokenizer: object) -> tuple[object, object, str]:
+    """Its transformer, its tokenizer and how it pools; a last part that normalises does not change a direction."""
+    parts = list(given.children())
+    said = next((part.pooling_mode for part in parts if hasattr(part, "pooling_mode")), "mean")
+    return parts[0].auto_model, given.tokenizer if tokenizer is None else tokenizer, pooling_mode(str(said), "the model")
+
+
+# Building a model ---------------------------------------------------------------------------------------------------
+
+
+def _class(transformers: Any, config: Any) -> Any:
+    """The class that the checkpoint was saved from, with its head; the bare model where that is not known."""
+    for name in getattr(config, "architectures", None) or ():
+        found = getattr(transformers, str(name), None)
+        if found is not None and hasattr(found, "from_pretrained"):
+            return found
+    return transformers.AutoModel
+
+
+def _trained(kind: Any, folder: ModelFolder) -> Any:
+    try:
+        model, info = kind.from_pretrained(
+            folder.path, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
+    except Exception as error:
+        raise _unknown(folder, error) from None
+    missing = sorted(key for key in info["missing_keys"] if not any(part in key for part in _SPARE))
+    if missing:
+        raise FileFormatError(
+            f"expected all weights of a {type(model).__name__} in {folder.name}, got no {missing[0]} "
+            f"({len(missing)} missing): save the whole model with save_pretrained(…)"
+        )
+    return model
+
+
+def _drawn(kind: Any, config: Any, seed: int) -> Any:
+    """The same model with weights drawn anew, by its own rule; nobody else's random numbers are disturbed."""
+    build = getattr(kind, "from_config", None) or kind._from_config
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build(config)
+
+
+def _encoder(model: Any, tokenizer: Tokenizer, name: str, revision: str, folder: ModelFolder | None) -> Encoder:
+    words = model.get_input_embeddings()
+    table = words.weight.detach() if type(words) is nn.Embedding else _through(words)
+    needed = 1 + max(tokenizer.get_vocab().values(), default=0)
+    if needed > len(table):
+        raise FileFormatError(
+            f"expected a tokenizer of at most {len(table)} tokens, as many as there are embeddings, got {needed} in "
+            f"{name}: give the tokenizer of this model"
+        )
+    pad = getattr(model.config, "pad_token_id", None)
+    return Encoder(
+        name=name,
+        revision=revision,
+        tokenizer=tokenizer,
+        layer0=Layer0(table.cpu().clone(), rescaled=False),  # as stored, whatever the model is cast to
+        layer="input",
+        longest=_longest(model.config),
+        pad=pad if isinstance(pad, int) and 0 <= pad < len(table) else 0,
+        folder=None if folder is None else folder.path,
+    )
+
+
+def _through(words: nn.Module) -> Tensor:
+    """All rows of embeddings that do more than look up, such as rescale."""
+    with torch.no_grad():
+        count = int(words.weight.shape[0])  # type: ignore[union-attr, operator, index]
+        return torch.cat([words(ids) for ids in torch.arange(count).split(4096)])
+
+
+def _longest(config: Any) -> int:
+    """How many tokens a text may have; RoBERTa and its kin begin to count after the padding token."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions < 1:
+        return NO_LIMIT
+    family = FAMILIES.get(str(getattr(config, "model_type", "")))
+    return positions - 1 - int(config.pad_token_id) if family is not None and family.after_padding else positions
+
+
+def masks_the_future(base: nn.Module) -> bool:
+    """Whether attention layers say that they are causal."""
+    flags = [module.is_causal for module in base.modules() if isinstance(getattr(module, "is_causal", None), bool)]
+    return bool(flags) and all(flags)
+
+
+# Around transformers ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def eager(model: Any) -> Iterator[None]:
+    """Attention as plain matrix products, which can be seen and differentiated in both ways, while this lasts."""
+    before = getattr(model.config, "_attn_implementation", "eager")
+    if before == "eager":
+        yield
+        return
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def accepts(module: nn.Module, argument: str) -> bool:
+    """Whether the forward pass of a module takes this argument."""
+    return argument in inspect.signature(module.forward).parameters
+
+
+@contextmanager
+def _quietly(transformers: Any) -> Iterator[None]:
+    """Without notices and bars, which the caller has better ones for."""
+    logging = transformers.logging
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _unknown(folder: ModelFolder, error: Exception) -> FileFormatError:
+    if "auto_map" in folder.config or "trust_remote_code" in str(error):
+        return FileFormatError(
+            f"expected a model that transformers knows, got {folder.config.get('model_type')!r} in {folder.name}, "
+            "which needs code of its own, and that is never run: choose another model"
+        )
+    return unreadable(folder.path / "config.json", error)
+
+
+def _fingerprint(model: Any) -> str:
+    """A version for a model that came without files: its settings, and the sum of its weights."""
+    import hashlib
+
+    digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True, default=str).encode())
+    for name, weights in model.named_parameters():
+        digest.update(f"{name} {float(weights.detach().double().abs().sum()):.17g}".encode())
+    return "sha256:" + digest.hexdigest()[:16]
+
+
+def check_window(encoder: Encoder, n: int) -> None:
+    """Refuse a text longer than the model's window."""
+    if n > encoder.longest:
+        raise RangeError(
+            f"expected at most {encoder.longest} tokens, the window of {encoder.name}, got {n}: shorten the text"
+        )

@@ -1,0 +1,108 @@
+"""First order: the Jacobian block J_i of each word, its operator norm and the direction that attains it.
+
+    ‖φ(X^i(Δ)) − φ(X)‖ = ‖J_i Δ‖ + O(‖Δ‖²),      sup over ‖Δ‖ ≤ r of ‖J_i Δ‖ = r‖J_i‖_op
+
+Where φ(X) has few entries the whole Jacobian is made, one backward pass an entry, for all words at once. Otherwise
+power iteration, a derivative along a direction (jvp) and one against it (vjp) a step, for a batch of words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from oneword.maps.base import FeatureMap
+from oneword.maps.eigen import leading_eigenvectors
+
+Progress = Callable[[float], None]
+STEPS = 60  # of power iteration, at most
+_TOLERANCE = 1e-3  # relative, of the norm, between steps
+DENSE = 1024  # entries of φ(X): up to here the whole Jacobian costs less than power iterations for every word
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """For each set of rows: ‖J‖_op of its block, and the unit change that attains it."""
+
+    norm: Float[Tensor, " p"]
+    direction: Float[Tensor, "p m d"]
+
+
+def gains(
+    phi: FeatureMap,
+    X: Float[Tensor, "n d"],
+    rows: Int[Tensor, "p m"],
+    *,
+    at_once: int = 16,
+    progress: Progress = lambda done: None,
+) -> Gains:
+    """The gain of every set of rows by power iteration; `at_once` texts are held with what derivatives need."""
+    parts = [power_iteration(phi, X, part) for part in _said(rows.split(at_once), progress)]
+    return Gains(torch.cat([part.norm for part in parts]), torch.cat([part.direction for part in parts]))
+
+
+def jacobian(
+    phi: FeatureMap, X: Float[Tensor, "n d"], *, at_once: int = 16, progress: Progress = lambda done: None
+) -> Float[Tensor, "size n d"]:
+    """∂φ/∂X, one backward pass an entry: a forward pass of several copies, then as many entries at a time."""
+    copies = X.detach().expand(at_once, *X.shape).clone().requires_grad_(True)
+    with torch.enable_grad():
+        out = phi(copies).reshape(at_once, -1)
+    found = []
+    for entries in _said(torch.arange(out.shape[1], device=X.device).split(at_once), progress):
+        some = torch.arange(len(entries), device=X.device)
+        (gradient,) = torch.autograd.grad(out[some, entries].sum(), copies, retain_graph=True)
+        found.append(gradient[: len(entries)])
+    return torch.cat(found)
+
+
+def of_blocks(J: Float[Tensor, "size n d"], rows: Int[Tensor, "p m"]) -> Gains:
+    """The gain of every block of a Jacobian that is held, by its Gram matrix in float64."""
+    norms, directions = [], []
+    for some in rows:
+        block = J[:, some].flatten(1).double()  # (size, m·d)
+        top = leading_eigenvectors(block.mT @ block, 1, 1e-6)[0].to(block)
+        norms.append((block @ top).norm())
+        directions.append(top.view(len(some), -1))
+    return Gains(torch.stack(norms).to(J), torch.stack(directions).to(J))
+
+
+def power_iteration(phi: FeatureMap, X: Float[Tensor, "n d"], rows: Int[Tensor, "p m"], steps: int = STEPS) -> Gains:
+    """v ← JᵀJv/‖JᵀJv‖ for each set of rows, until its norm rests."""
+    p, (n, d) = len(rows), X.shape
+    at = torch.arange(p, device=X.device)[:, None]
+    draw = torch.Generator().manual_seed(0)
+    v = torch.randn((p, rows.shape[1], d), generator=draw, dtype=torch.float64).to(X)
+    v = v / _length(v)
+    norm = torch.zeros(p, dtype=X.dtype, device=X.device)
+    copies = X.detach().expand(p, n, d).clone()
+    for _ in range(steps):
+        tangent = torch.zeros_like(copies).index_put((at, rows), v)
+        with torch.no_grad(), forward_ad.dual_level():
+            moved = forward_ad.unpack_dual(phi(forward_ad.make_dual(copies, tangent))).tangent
+        base = copies.clone().requires_grad_(True)
+        with torch.enable_grad():
+            (back,) = torch.autograd.grad(phi(base), base, moved)
+        before, norm = norm, moved.reshape(p, -1).norm(dim=1)
+        w = back[at, rows]
+        length = _length(w)
+        v = torch.where(length > 0, w / length.clamp_min(torch.finfo(w.dtype).tiny), v)
+        if bool(((norm - before).abs() <= _TOLERANCE * norm).all()):
+            break
+    return Gains(norm, v)
+
+
+def _length(v: Float[Tensor, "p m d"]) -> Float[Tensor, "p 1 1"]:
+    return v.flatten(1).norm(dim=1)[:, None, None]
+
+
+def _said(parts: tuple[Tensor, ...], progress: Progress) -> Iterator[Tensor]:
+    """One part after the other, and after each how much is done."""
+    for done, part in enumerate(parts, 1):
+        yield part
+        progress(done / len(parts))

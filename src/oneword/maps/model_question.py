@@ -1,0 +1,78 @@
+"""What can be asked of a trained model: one of its outputs, at one of its layers, heads or parts."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+from torch import nn
+
+from oneword.errors import RangeError, UnknownNameError
+from oneword.maps.checkpoints import Checkpoint
+from oneword.text.checks import shown, whole_number
+
+Output = Literal["hidden", "pooled", "cls", "logits", "attention"]
+OUTPUTS: tuple[str, ...] = get_args(Output)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which of a model's numbers φ(X) are. `layer` counts from 0, the embeddings, to L."""
+
+    output: Output
+    layer: int
+    head: int | None
+    module: str | None
+
+
+def ask(checkpoint: Checkpoint, layer: int | None, output: str, head: int | None, module: str | None) -> Question:
+    """Refuse what the model does not have."""
+    last = layers_of(checkpoint)
+    if output not in OUTPUTS:
+        raise UnknownNameError(f"expected output out of {', '.join(OUTPUTS)}, got {shown(output)}")
+    first = 1 if output == "attention" else 0
+    where = last if layer is None else whole_number("layer", layer)
+    if not first <= where <= last:
+        raise RangeError(f"expected layer from {first} to {last}, the layers of {checkpoint.name}, got {where}")
+    if head is not None:
+        heads = int(checkpoint.model.config.num_attention_heads)  # type: ignore[union-attr]
+        if output != "attention":
+            raise RangeError(f"expected head= with output='attention' only, got it with {output!r}: leave it out")
+        if not 0 <= whole_number("head", head) < heads:
+            raise RangeError(f"expected head from 0 to {heads - 1}, the heads of {checkpoint.name}, got {head}")
+    if output == "logits":
+        check_head(checkpoint)
+    if module is not None:
+        part_of(checkpoint, module)
+    return Question(cast(Output, output), where, head, module)
+
+
+def check_head(checkpoint: Checkpoint) -> None:
+    """Refuse a model that makes no logits."""
+    if checkpoint.base is checkpoint.model:
+        raise RangeError(
+            f"expected a model with a head for logits, got {type(checkpoint.model).__name__} in {checkpoint.name}: "
+            "take output='hidden' or 'pooled', or a model saved with its head"
+        )
+
+
+def layers_of(checkpoint: Checkpoint) -> int:
+    """The number of blocks."""
+    return int(checkpoint.model.config.num_hidden_layers)  # type: ignore[union-attr]
+
+
+def part_of(checkpoint: Checkpoint, name: str) -> nn.Module:
+    """A part of the model by its name, counted from the bare model or from the one with its head."""
+    parts = dict(checkpoint.model.named_modules()) | dict(checkpoint.base.named_modules())
+    if name in parts and name:
+        return parts[name]
+    near = difflib.get_close_matches(str(name), list(parts), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UnknownNameError(f"expected a part of {checkpoint.name}, got {shown(name)}{hint}")
+
+
+def blocks_of(base: nn.Module, layers: int) -> nn.ModuleList | None:
+    """The blocks of the model in order; None where it is not plain which they are."""
+    lists = [module for module in base.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]
+    return lists[0] if len(lists) == 1 else None

@@ -1,0 +1,338 @@
+"""Trained transformers as feature maps: φ(X) is what a layer, the pooled vector, the logits or a head make of a text.
+
+X are the embeddings of the words as the model takes them, of their own norms, before positions are added; the model
+does the rest. `states` gives all layers from one forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from oneword.errors import RangeError, ShapeError, TextError
+from oneword.maps.base import FeatureMap, Probe, check_matches
+from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
+from oneword.maps.model_question import Output, Question, ask, blocks_of, check_head, layers_of, part_of
+from oneword.maps.pooling import pooled
+from oneword.text.checks import check_floating, check_string, whole_number
+from oneword.text.context import Context
+from oneword.text.encoders import Encoder
+
+_TOKENS_AT_ONCE = 4096  # of a batch of texts: enough to keep the cores busy, little enough for the cache
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """Everything one forward pass gives.
+
+    | field | meaning |
+    |---|---|
+    | `hidden` | layer 0 (the embeddings) to L, each (…, n, width); the last one as the model returns it |
+    | `attention` | of the layers 1 to L, each (…, heads, n, n); None if not asked for |
+    | `logits` | of the model's head, (…, n, vocabulary) in language models; None if not asked for |
+    """
+
+    hidden: tuple[Tensor, ...]
+    attention: tuple[Tensor, ...] | None = None
+    logits: Tensor | None = None
+
+
+@final
+class TransformerFeatures(FeatureMap):
+    """One of the outputs of a trained model; `load` or `of` make it, `select` asks the same model for another."""
+
+    def __init__(self, checkpoint: Checkpoint, question: Question) -> None:
+        super().__init__()
+        self.checkpoint = checkpoint
+        self.question = question
+        self.model = checkpoint.model
+        self._blocks = blocks_of(checkpoint.base, self.layers)
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        *,
+        layer: int | None = None,
+        output: Output = "hidden",
+        head: int | None = None,
+        module: str | None = None,
+        revision: str | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        random_init: int | None = None,
+    ) -> TransformerFeatures:
+        """A model by name: "minilm" (embedded), a folder, or a name on a hub.
+
+        | argument | meaning |
+        |---|---|
+        | `layer` | 0 (embeddings) … L; the last by default |
+        | `output` | "hidden" (all words), "pooled" (one vector, as the model pools), "cls", "logits", "attention" |
+        | `head` | of "attention": this head alone |
+        | `module` | what this part of the model returns instead, for example "encoder.layer.3.attention" |
+        | `random_init` | a seed: the same model with weights drawn anew |
+
+        The same files and seed give the same weights in memory, however many maps are made of them.
+        """
+        check_floating(dtype)
+        seed = None if random_init is None else whole_number("random_init", random_init)
+        checkpoint = load_checkpoint(
+            name, revision=revision, random_init=seed, dtype=dtype, device=torch.device(device)
+        )
+        return cls(checkpoint, ask(checkpoint, layer, output, head, module))
+
+    @classmethod
+    def of(
+        cls,
+        model: object,
+        tokenizer: object = None,
+        *,
+        layer: int | None = None,
+        output: Output = "hidden",
+        head: int | None = None,
+        module: str | None = None,
+    ) -> TransformerFeatures:
+        """A model of transformers that is loaded already, with its fast tokenizer; or a SentenceTransformer.
+
+        It stays where it is, in its precision, and is put into eval mode.
+        """
+        checkpoint = given_checkpoint(model, tokenizer)
+        return cls(checkpoint, ask(checkpoint, layer, output, head, module))
+
+    def select(
+        self,
+        *,
+        layer: int | None = None,
+        output: Output | None = None,
+        head: int | None = None,
+        module: str | None = None,
+    ) -> TransformerFeatures:
+        """The same weights and another question: what is not given is as before, but for `head` and `module`."""
+        chosen = output or self.question.output
+        where = self.question.layer if layer is None else layer
+        question = ask(self.checkpoint, where, chosen, head, module)
+        return type(self)(self.checkpoint, question)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.model.parameters()).dtype
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def name(self) -> str:
+        return self.checkpoint.name
+
+    @property
+    def encoder(self) -> Encoder:
+        """The words as the model takes them: bare embeddings of their own norms."""
+        return self.checkpoint.encoder
+
+    @property
+    def layers(self) -> int:
+        """The number of blocks L; hidden states are numbered 0 … L."""
+        return layers_of(self.checkpoint)
+
+    @property
+    def heads(self) -> int:
+        """The attention heads of a layer."""
+        return int(self.model.config.num_attention_heads)  # type: ignore[union-attr]
+
+    @property
+    def causal(self) -> bool:
+        """Whether a word sees only those before it."""
+        return self.checkpoint.causal
+
+    @property
+    def pooling(self) -> str | None:
+        """How φ(X) is made one vector: "mean", "cls", "last" or "max"; None where it keeps the words apart."""
+        if self.question.module is not None or self.question.output not in ("pooled", "cls"):
+            return None
+        return "cls" if self.question.output == "cls" else self.checkpoint.pooling
+
+    def describe(self) -> Mapping[str, Any]:
+        asked = self.question
+        about: dict[str, Any] = {
+            "map": "TransformerFeatures",
+            "model": self.name,
+            "revision": self.encoder.revision,
+            "architecture": type(self.model).__name__,
+            "output": asked.output if asked.module is None else "module",
+            "layer": asked.layer if asked.module is None else None,
+            "layers": self.layers,
+            "causal": self.causal,
+        }
+        if self.pooling is not None:
+            about["pooling"] = self.pooling
+        if asked.head is not None:
+            about["head"] = asked.head
+        if asked.module is not None:
+            about["module"] = asked.module
+        if self.checkpoint.random_init is not None:
+            about["random_init"] = self.checkpoint.random_init
+        return about
+
+    # Texts ----------------------------------------------------------------------------------------------------------
+
+    def encode(self, text: str) -> Context:
+        """A text as this model takes it."""
+        found = self.encoder.encode(text, dtype=self.dtype)
+        return replace(found, X=found.X.to(self.device))
+
+    def read(self, text: Context) -> Context:
+        """The same text in this model's words; an array is taken as embeddings as they are."""
+        if text.encoder is None or text.encoder is self.encoder:
+            return replace(text, X=text.X.to(self.device, self.dtype))
+        spans = [span for span in text.spans if span is not None]
+        if text.text is None or not spans:
+            raise TextError(
+                f"expected a text whose words have places in it, so that {self.name} can read it, got one of tokens "
+                "alone: give it as phi.encode(text)"
+            )
+        return self.encode(text.text[spans[0][0] : spans[-1][1]])
+
+    def at(self, X: Float[Tensor, "n d"]) -> Probe:
+        from oneword.maps.transformer_probe import TransformerProbe  # which knows this class
+
+        return TransformerProbe(self, X)
+
+    def vectors(
+        self, texts: Sequence[str], *, progress: Callable[[float], None] = lambda done: None
+    ) -> Float[Tensor, "texts p"]:
+        """φ of many texts, one row each. Texts of one length run together: no padding, hence no masks."""
+        if self.question.output in ("hidden", "attention") or self.question.module is not None:
+            raise RangeError(
+                f"expected output='pooled', 'cls' or 'logits' for one vector a text, got {self.question.output!r}: "
+                "use .select(output='pooled')"
+            )
+        for text in texts:
+            check_string(text)
+        found = self.encoder.tokenizer.encode_batch(list(texts))
+        groups: dict[int, list[int]] = {}
+        for k, each in enumerate(found):
+            check_window(self.encoder, len(each.ids))
+            groups.setdefault(len(each.ids), []).append(k)
+        out: dict[int, Tensor] = {}
+        table, done, total = self.encoder.layer0.word, 0, sum(len(each.ids) for each in found)
+        for n, members in sorted(groups.items()):
+            for part in torch.tensor(members).split(max(1, _TOKENS_AT_ONCE // n)):
+                ids = torch.tensor([found[k].ids for k in part.tolist()])
+                with torch.no_grad():
+                    made = self(table[ids].to(self.device, self.dtype)).flatten(1)
+                out |= zip(part.tolist(), made, strict=True)
+                done += n * len(part)
+                progress(done / total)
+        return torch.stack([out[k] for k in range(len(texts))])
+
+    # Forward --------------------------------------------------------------------------------------------------------
+
+    def forward(self, X: Float[Tensor, "*batch n d"]) -> Tensor:
+        self._check(X)
+        batch = X.reshape(-1, *X.shape[-2:])
+        made = self._answer(batch)
+        return made.reshape(*X.shape[:-2], *made.shape[1:])
+
+    def padded(self, X: Float[Tensor, "n d"], count: int) -> Tensor:
+        """φ(X) with `count` padding tokens after the text, which the model is told to leave out: only noise differs."""
+        self._check(X)
+        n, pad = len(X), self.encoder.layer0.word[self.encoder.pad].to(X)
+        longer = torch.cat([X, pad.expand(count, -1)])[None]
+        check_window(self.encoder, n + count)
+        return self._answer(longer, n, (torch.arange(n + count, device=X.device) < n).long()[None])[0]
+
+    def states(self, X: Float[Tensor, "*batch n d"], *, attention: bool = False, logits: bool = False) -> States:
+        """All layers from one forward pass, and what else is asked for."""
+        self._check(X)
+        batch = X.reshape(-1, *X.shape[-2:])
+        model = self.model if logits else self.checkpoint.base
+        if logits:
+            check_head(self.checkpoint)
+
+        def back(values: Tensor) -> Tensor:
+            return values.reshape(*X.shape[:-2], *values.shape[1:])
+
+        with eager(self.model) if attention else nullcontext():
+            found = self._run(model, batch, output_hidden_states=True, output_attentions=attention)
+        return States(
+            tuple(map(back, found.hidden_states)),
+            tuple(map(back, found.attentions)) if attention else None,
+            back(found.logits) if logits else None,
+        )
+
+    def _answer(self, X: Float[Tensor, "b t d"], n: int | None = None, mask: Tensor | None = None) -> Tensor:
+        """The chosen output of the first n rows; `mask` says which rows are words."""
+        asked, n = self.question, X.shape[1] if n is None else n
+        if asked.module is not None:
+            return self._module(X, asked.module, mask)[:, :n]
+        if asked.output == "attention":
+            with eager(self.model):
+                found = self._run(self.checkpoint.base, X, mask, output_attentions=True).attentions[asked.layer - 1]
+            return found[:, :, :n, :n] if asked.head is None else found[:, asked.head, :n, :n]
+        if asked.output == "logits":
+            made: Tensor = self._run(self.model, X, mask).logits
+            if made.ndim < 3:  # of a classifier
+                return made
+            return made[:, n - 1] if self.causal else made[:, :n]
+        hidden = self._hidden(X, asked.layer, mask)[:, :n]
+        if asked.output == "hidden":
+            return hidden
+        return pooled(hidden, self.pooling or "mean")
+
+    def _hidden(self, X: Float[Tensor, "b n d"], layer: int, mask: Tensor | None) -> Float[Tensor, "b n width"]:
+        """The hidden state of one layer; the layers above it are not run."""
+        base = self.checkpoint.base
+        if layer == self.layers:
+            return cast(Tensor, self._run(base, X, mask).last_hidden_state)
+        if self._blocks is None:
+            return cast(Tensor, self._run(base, X, mask, output_hidden_states=True).hidden_states[layer])
+
+        def stop(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+            raise _EnoughError(args[0] if args else named["hidden_states"])
+
+        with self._blocks[layer].register_forward_pre_hook(stop, with_kwargs=True):
+            try:
+                self._run(base, X, mask)
+            except _EnoughError as enough:
+                return enough.hidden
+        raise AssertionError("a block that was not reached")
+
+    def _module(self, X: Float[Tensor, "b n d"], name: str, mask: Tensor | None) -> Tensor:
+        seen: list[Any] = []
+        with part_of(self.checkpoint, name).register_forward_hook(lambda module, args, out: seen.append(out)):
+            self._run(self.checkpoint.base, X, mask)
+        made = seen[-1] if seen else None
+        made = made[0] if isinstance(made, tuple | list) else made
+        if not isinstance(made, Tensor) or len(made) != len(X):
+            raise ShapeError(
+                f"expected a part of the model that returns one tensor a text, got {type(made).__name__} from {name!r}"
+                ": choose another"
+            )
+        return made
+
+    def _run(self, model: nn.Module, X: Tensor, mask: Tensor | None = None, **wanted: Any) -> Any:
+        if accepts(model, "use_cache"):
+            wanted["use_cache"] = False
+        return model(inputs_embeds=X, attention_mask=mask, return_dict=True, **wanted)
+
+    def _check(self, X: Tensor) -> None:
+        check_matches(X, next(self.model.parameters()), self.encoder.d)
+        check_window(self.encoder, X.shape[-2])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # a model is large, and nothing here changes it
+
+
+class _EnoughError(Exception):
+    """Raised inside a forward pass when the layer that was asked for is reached."""
+
+    def __init__(self, hidden: Tensor) -> None:
+        super().__init__("enough")
+        self.hidden = hidden

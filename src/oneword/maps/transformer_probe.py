@@ -1,0 +1,82 @@
+"""A trained model at one text: the clean pass is shared, every changed text is one more of a batch.
+
+Starts for a search are the directions of largest gain at the text itself, both ways: a word that moves φ fastest at
+first order is where the climb is steepest, and one backward pass an entry of φ gives them for all words at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from oneword.maps.base import Probe, bytes_kept, feature_norm, replace_rows
+from oneword.maps.checkpoints import eager
+from oneword.maps.jacobian import DENSE, Gains, gains, jacobian, of_blocks
+from oneword.text.context import check_text
+
+if TYPE_CHECKING:
+    from oneword.maps.transformer import TransformerFeatures
+
+_MEMORY = 1 << 30  # bytes that derivatives at first order may hold
+_AT_ONCE = 16  # copies of the text in one of their passes
+
+
+@final
+class TransformerProbe(Probe):
+    """φ prepared at one text X of word embeddings."""
+
+    own_norms = True
+    costly = True
+    say: Callable[[float], None] = staticmethod(lambda done: None)  # hears how much of the first order is done
+
+    def __init__(self, phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> None:
+        self.phi = phi
+        self.X = check_text(X).detach()
+        with torch.no_grad():
+            self.clean = phi(self.X)
+        self.norm = feature_norm(self.clean)
+        self._gains: dict[tuple[tuple[int, ...], ...], Gains] = {}
+
+    def features(self, y: Tensor, i: Tensor) -> Tensor:
+        return self.phi(replace_rows(self.X, y, i))
+
+    def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
+        return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
+
+    def bytes_per_candidate(self, m: int) -> int:
+        return self._kept
+
+    @cached_property
+    def _kept(self) -> int:
+        return 2 * bytes_kept(self.phi, self.X) + 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size()
+
+    def gains(self, i: Int[Tensor, "p m"]) -> Gains:
+        """First order: the operator norm of each Jacobian block, and the direction that attains it."""
+        asked = tuple(map(tuple, i.tolist()))
+        if asked not in self._gains:
+            if self.clean.numel() <= DENSE:
+                self._gains[asked] = of_blocks(self._jacobian, i)
+            else:
+                with eager(self.phi.model):  # faster attention has no derivative forwards
+                    self._gains[asked] = gains(self.phi, self.X, i, at_once=self._at_once, progress=self.say)
+        return self._gains[asked]
+
+    @cached_property
+    def _jacobian(self) -> Float[Tensor, "size n d"]:
+        return jacobian(self.phi, self.X, at_once=self._at_once, progress=self.say)
+
+    @property
+    def _at_once(self) -> int:
+        return max(1, min(_AT_ONCE, _MEMORY // self._kept))
+
+    def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
+        top = self.gains(i).direction[:, None]
+        return torch.cat([top, -top], 1)
+
+    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
+        return self.directions(i)[:, :1]

@@ -1,0 +1,249 @@
+"""One model at one text: every word's sup, its first-order value, real words beside it, and every layer and head."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from oneword.maps.transformer import TransformerFeatures
+from oneword.maps.transformer_probe import TransformerProbe
+from oneword.measure import measure_at
+from oneword.measuring.task import Report, Task, by_size, rows_of
+from oneword.perturb import Ball, Constraint
+from oneword.profile.layers import across_heads, across_layers
+from oneword.profile.noise import noise_floor
+from oneword.profile.random_words import random_words
+from oneword.report.profiled import Profiled
+from oneword.result import Sensitivity, numbers
+from oneword.search.ascent import Ascent
+from oneword.search.shortlist import Shortlist, shortlist
+from oneword.text.context import Context
+from oneword.vocabulary import Replacements, Vocabulary
+
+# How much of the whole each stage takes, for a bar with the time left.
+_STAGES = {"first order": 0.2, "search": 0.45, "random words": 0.1, "layers": 0.05, "real words": 0.2}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard a profile works.
+
+    | field | meaning |
+    |---|---|
+    | `search` | of the sup at every word |
+    | `random_words` | random real words tried at each word |
+    | `best_words` | how many of the most sensitive words get a search for their worst real replacement |
+    | `shortlist` | how that search spends its forward passes |
+    | `per_layer` | whether every layer is searched by itself, instead of reporting its value at the objective's Δ |
+    """
+
+    search: Ascent = field(default_factory=Ascent)
+    random_words: int = 2
+    best_words: int = 3
+    shortlist: Shortlist = field(default_factory=Shortlist)
+    per_layer: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What was found: the tables of words, layers and heads, and the measurement of the sup itself."""
+
+    tables: Profiled
+    result: Sensitivity = field(repr=False)
+
+
+def profile(
+    phi: TransformerFeatures,
+    text: str | Context,
+    *,
+    within: Constraint = Ball(),  # noqa: B008
+    positions: Sequence[int] | None = None,
+    words: Replacements | None = None,
+    effort: Effort = Effort(),  # noqa: B008
+    seed: int = 0,
+    report: Report = lambda stage, done: None,
+) -> Profile:
+    """Everything about one model at one text. `words` are the real ones to try: the vocabulary unless given.
+
+    Special tokens do not change unless `positions` name them.
+    """
+    context = phi.encode(text) if isinstance(text, str) else phi.read(text)
+    spots = list(positions) if positions is not None else [i for i, s in enumerate(context.special) if not s]
+    clock = _Clock(report)
+    probe = phi.at(context.X)
+    assert isinstance(probe, TransformerProbe)
+    with clock.stage("first order") as say:
+        probe.say = say
+        first = _first_order(probe, context, spots, within)
+    with clock.stage("search") as say:
+        task = Task(within, 1, spots, effort.search, False, 1, seed, lambda stage, done: say(done))
+        found = measure_at(phi, probe, context, task, time.monotonic())
+    real = Vocabulary.of(phi.encoder) if words is None else words.encoded_by(phi.encoder)
+    with clock.stage("random words") as say:
+        random = random_words(probe, context, spots, real, effort.random_words, seed=seed, progress=say)
+    with clock.stage("layers") as say:
+        layers = _layers(phi, context, found, spots, within, effort, seed, say)
+        heads = across_heads(phi, context, found.position, found.delta)
+        noise = noise_floor(phi, context.X)
+    with clock.stage("real words") as say:
+        best = _best_words(probe, context, found, real, effort, seed, say)
+    table = _words(context, found, first, random, best, noise)
+    about = dict(found.provenance) | {"seconds by stage": clock.seconds, "real words": real.describe()}
+    tables = Profiled(
+        phi.name,
+        context.text or " ".join(context.words),
+        objective(phi),
+        noise,
+        table,
+        layers,
+        pd.DataFrame(heads),
+        about,
+        tuple(_notes(found, effort, table)),
+    )
+    return Profile(tables, found)
+
+
+def objective(phi: TransformerFeatures) -> str:
+    """What is measured, in words."""
+    asked = phi.question
+    if asked.module is not None:
+        return f"module {asked.module}"
+    head = "" if asked.head is None else f", head {asked.head}"
+    return f"{asked.output}{head}" + ("" if asked.output == "logits" else f", layer {asked.layer}")
+
+
+@dataclass
+class _Clock:
+    """Progress of the whole out of the progress of its stages, and how long each took."""
+
+    report: Report
+    done: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Any]:
+        started, share = time.monotonic(), _STAGES[name]
+        self.report(name, self.done)
+        yield lambda part: self.report(name, self.done + share * part)
+        self.done += share
+        self.seconds[name] = round(time.monotonic() - started, 3)
+        self.report(name, self.done)
+
+
+def _first_order(probe: TransformerProbe, text: Context, spots: list[int], within: Constraint) -> dict[int, float]:
+    """r‖J_i‖/‖φ‖ of each word: what its best change of length r would do if φ were linear."""
+    found: dict[int, float] = {}
+    within = Ball(relative=1.0) if within == Ball() else within
+    for members in by_size(text, spots):
+        rows = rows_of(text, probe, members)
+        radius = within.reach(probe.X[rows]).square().sum(1).sqrt()  # of all rows of a word together
+        found |= dict(zip(members, numbers(radius * probe.gains(rows).norm / probe.norm), strict=True))
+    return found
+
+
+def _layers(
+    phi: TransformerFeatures,
+    text: Context,
+    found: Sensitivity,
+    spots: list[int],
+    within: Constraint,
+    effort: Effort,
+    seed: int,
+    say: Any,
+) -> pd.DataFrame:
+    at = f"at the change of {objective(phi)}"
+    lines = pd.DataFrame(across_layers(phi, text, found.deltas, say)).assign(how=at)
+    if not effort.per_layer:
+        return lines
+    parts = []
+    for layer in range(phi.layers + 1):
+        alone = phi.select(layer=layer)
+        task = Task(within, 1, spots, effort.search, False, 0, seed, lambda stage, done: None)
+        own = measure_at(alone, alone.at(text.X), text, task, time.monotonic()).per_word
+        parts.append(own[["position", "word", "value"]].assign(layer=layer, how="searched"))
+        say((layer + 1) / (phi.layers + 1))
+    searched = pd.concat(parts).merge(
+        lines.drop(columns=["word", "how"]), on=["position", "layer"], suffixes=("", "_at")
+    )
+    # The objective's own Δ is a candidate for every layer, too.
+    searched["value"] = searched[["value", "value_at"]].max(axis=1)
+    return searched[["position", "word", "layer", "value", "how"]].sort_values(["position", "layer"], ignore_index=True)
+
+
+def _best_words(
+    probe: TransformerProbe,
+    text: Context,
+    found: Sensitivity,
+    words: Replacements,
+    effort: Effort,
+    seed: int,
+    say: Any,
+) -> dict[int, tuple[float, str, str]]:
+    """The worst real word found at the most sensitive words: value, word, and how it was found."""
+    order = found.per_word.sort_values("value", ascending=False, kind="stable")["position"].tolist()
+    able = [
+        (form, i) for form, members in words.written(text, order) for i in members if len(text.rows[i]) in form.names
+    ]
+    able.sort(key=lambda pair: order.index(pair[1]))
+    best: dict[int, tuple[float, str, str]] = {}
+    chosen = able[: effort.best_words]
+    for count, (form, i) in enumerate(chosen):
+        part = partial(lambda before, done: say((before + done) / len(chosen)), count)
+        listed = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=part)
+        best[i] = (listed.value, listed.word, "exact" if listed.exhaustive else "shortlist")
+    return best
+
+
+def _words(
+    text: Context,
+    found: Sensitivity,
+    first: dict[int, float],
+    random: dict[int, list[float]],
+    best: dict[int, tuple[float, str, str]],
+    noise: float,
+) -> pd.DataFrame:
+    lines = []
+    for line in found.per_word.to_dict("records"):
+        i = int(line["position"])
+        start, end = text.spans[i] or (None, None)
+        value, word, kind = best.get(i, (math.nan, None, None))
+        lines.append(
+            {
+                "position": i,
+                "word": text.words[i],
+                "start": start,
+                "end": end,
+                "tokens": len(text.rows[i]),
+                "sup": line["value"],
+                "first_order": first[i],
+                "random_ball": line["baseline"],
+                "random_word": sum(random[i]) / len(random[i]) if random[i] else math.nan,
+                "best_word": value,
+                "replacement": word,
+                "kind": kind,
+                "below_noise": line["value"] <= noise,
+            }
+        )
+    return pd.DataFrame(lines).astype({"start": "Int64", "end": "Int64", "replacement": object, "kind": object})
+
+
+def _notes(found: Sensitivity, effort: Effort, table: pd.DataFrame) -> Iterator[str]:
+    yield "sup is a lower bound: a change that was found attains it; no certificate is known for trained models"
+    yield f"radius {found.provenance['within']['shown']}: each word's change is at most as long as its own embedding"
+    if not effort.per_layer:
+        yield "other layers show their value at the change that was found for the objective; --per-layer searches each"
+    several = int((table["tokens"] > 1).sum())
+    if several:
+        yield f"{several} words of several tokens have no real word of as many tokens in the vocabulary"
+    searched = int(table["best_word"].notna().sum())
+    if searched:
+        yield f"best_word: the {searched} most sensitive words only, from a gradient shortlist"
+    if table["below_noise"].any():
+        yield f"{int(table['below_noise'].sum())} words lie below the noise floor"

@@ -1,0 +1,55 @@
+"""Random real words in the place of each word: what a typical replacement does, beside what the worst change does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from oneword._random import stream
+from oneword.maps.base import Probe
+from oneword.text.context import Context
+from oneword.vocabulary import Replacements
+
+
+def random_words(
+    probe: Probe,
+    text: Context,
+    positions: Sequence[int],
+    words: Replacements,
+    count: int,
+    *,
+    seed: int = 0,
+    memory: int = 1 << 30,
+    progress: Callable[[float], None] = lambda done: None,
+) -> dict[int, list[float]]:
+    """Relative changes by `count` random words at each position; none where no word has as many tokens."""
+    rows: list[tuple[int, ...]] = []
+    new: list[Tensor] = []
+    owner: list[int] = []
+    for form, members in words.written(text, positions):
+        for i in members:
+            own = text.rows[i]
+            names = form.names.get(len(own), ())
+            if not names or not count:
+                continue
+            drawn = stream(seed, "random words", i).integers(len(names), size=count)
+            new += form.rows(torch.tensor(own), probe.d, probe.X.dtype, torch.from_numpy(drawn)).to(probe.X.device)
+            rows += [own] * count
+            owner += [i] * count
+    found: dict[int, list[float]] = {i: [] for i in positions}
+    for size in sorted({len(own) for own in rows}):  # candidates of one batch change as many rows
+        some = [k for k, own in enumerate(rows) if len(own) == size]
+        at_once = max(1, memory // probe.bytes_per_candidate(size))
+        for first in range(0, len(some), at_once):
+            part = some[first : first + at_once]
+            y = torch.stack([new[k] for k in part])
+            at = torch.tensor([rows[k] for k in part], device=probe.X.device)
+            with torch.no_grad():
+                change2 = probe.change2(y, at)
+            for k, value in zip(part, change2.tolist(), strict=True):
+                found[owner[k]].append(math.sqrt(max(value, 0.0)) / probe.norm)
+            progress((first + len(part)) / len(some))
+    return found

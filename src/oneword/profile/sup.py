@@ -1,0 +1,44 @@
+"""The sup of a trained model, and what random real words do at the same places."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from oneword.maps.base import FeatureMap, Probe
+from oneword.measure import measure_at
+from oneword.measuring.task import Task
+from oneword.perturb import Ball, Constraint
+from oneword.profile.random_words import random_words
+from oneword.result import Sensitivity
+from oneword.search.ascent import Ascent
+from oneword.text.context import Context
+from oneword.vocabulary import Replacements
+
+
+def sup_and_words(
+    phi: FeatureMap,
+    probe: Probe,
+    text: Context,
+    spots: Sequence[int],
+    words: Replacements,
+    count: int,
+    *,
+    within: Constraint = Ball(),  # noqa: B008
+    search: Ascent = Ascent(),  # noqa: B008
+    seed: int = 0,
+    say: Callable[[str, float], None] = lambda stage, done: None,
+) -> tuple[Sensitivity, dict[int, list[float]]]:
+    """The sup at each of these words, and the changes that `count` random real words make there."""
+    random = random_words(
+        probe,
+        text,
+        spots,
+        words,
+        count,
+        seed=seed,
+        memory=search.memory,
+        progress=lambda done: say("random words", done),
+    )
+    task = Task(within, 1, list(spots), search, False, 1, seed, lambda stage, done: say("search", done))
+    return measure_at(phi, probe, text, task, time.monotonic()), random

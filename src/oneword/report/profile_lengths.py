@@ -1,0 +1,73 @@
+"""S of trained models against the length of the text: one panel a model, logarithmic axes, fitted slopes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from oneword.report.panels import Axis, Mark, Panel, Plate, numbers
+from oneword.report.plates import LENGTH
+from oneword.report.style import KINDS, ORANGE, Look
+from oneword.report.table import shown
+
+# The columns of the table of lengths that are drawn.
+CURVES = {
+    "sup": KINDS["value"],
+    "first_order": Look("first order, r‖J‖/‖φ‖", ORANGE, "D", "diamond"),
+    "best_word": KINDS["real_max"],
+    "random_word": KINDS["real_mean"],
+}
+CAPTION = (
+    "Trials are dots, their medians are joined, dashed lines are fits of log S against log n, with intervals of their "
+    "slopes. Searched values and the best of the words tried are lower bounds."
+)
+
+
+def lengths_plate(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Plate:
+    """One panel a model and output; `exponents` (model, column, slope, low, high) adds slopes and their lines."""
+    panels = []
+    for (model, output), rows in lengths.groupby(["model", "output"], sort=False):
+        marks = [
+            mark
+            for column, look in CURVES.items()
+            if column in rows
+            for mark in _curve(rows, column, look, _exponent(exponents, str(model), str(output), column))
+        ]
+        if marks:
+            at = numbers(sorted(rows["n"].unique()))
+            x = Axis(LENGTH.label, log=True, at=at)
+            panels.append(Panel(f"{model}:\n{output}", x, Axis("relative change", log=True), tuple(marks)))
+    return Plate("lengths", "As the text grows", CAPTION, tuple(panels), "" if panels else "no lengths", share_y=True)
+
+
+def _curve(rows: pd.DataFrame, column: str, look: Look, fit: pd.Series | None) -> list[Mark]:
+    rows = rows[rows[column] > 0]  # a gap and a change of nothing have no logarithm
+    if rows.empty:
+        return []
+    middle = rows.groupby("n")[column].median()
+    label = look.name if fit is None else f"{look.name}: slope {_interval(fit)}"
+    marks = [Mark("points", numbers(middle.index), numbers(middle), look, label)]
+    if len(rows) > len(middle):
+        marks.insert(0, Mark("dots", numbers(rows["n"]), numbers(rows[column]), look))
+    if fit is not None:
+        # Least squares go through the mean of all logarithms.
+        n, y = np.log(rows["n"].to_numpy(float)), np.log(rows[column].to_numpy(float))
+        ends = np.array([n.min(), n.max()])
+        line = np.exp(y.mean() + float(fit["slope"]) * (ends - n.mean()))
+        marks.append(Mark("line", numbers(np.exp(ends)), numbers(line), look, dash="dash"))
+    return marks
+
+
+def _exponent(exponents: pd.DataFrame | None, model: str, output: str, column: str) -> pd.Series | None:
+    if exponents is None or exponents.empty:
+        return None
+    same = (exponents["model"] == model) & (exponents["column"] == column) & exponents["slope"].notna()
+    if "output" in exponents:
+        same &= exponents["output"] == output
+    return exponents[same].iloc[0] if same.any() else None
+
+
+def _interval(fit: pd.Series) -> str:
+    """A slope; its interval where there is one."""
+    ends = [shown(float(fit[name]), 2) for name in ("low", "high") if pd.notna(fit[name])]
+    return shown(float(fit["slope"]), 2) + (f" [{', '.join(ends)}]" if len(ends) == 2 else "")
