@@ -116,7 +116,9 @@ def test_values_below_the_noise_are_said_to_be(phi: TransformerFeatures, monkeyp
 def test_the_best_word_was_tried_and_a_small_vocabulary_is_tried_whole(phi: TransformerFeatures) -> None:
     text = phi.encode("not bad")
     exact = ow.sensitivity(phi, text, within=ow.Vocabulary.of(phi.encoder))
-    tables = profile(phi, text, effort=Effort(QUICK, best_words=2, shortlist=Shortlist(least=10_000))).tables
+    tables = profile(
+        phi, text, effort=Effort(QUICK, best_words=2, shortlist=Shortlist(least=10_000, most=10_000))
+    ).tables
     for line in tables.words.to_dict("records"):
         top = exact.replacements(line["position"], top=1).iloc[0]
         assert line["kind"] == "exact"

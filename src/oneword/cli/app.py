@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from oneword._version import __version__
+from oneword.cli.audit import audit
 from oneword.cli.cache import cache
+from oneword.cli.compare import compare
 from oneword.cli.doctor import doctor
 from oneword.cli.experiments import reproduce, sweep
 from oneword.cli.measure import measure
@@ -41,7 +43,7 @@ def _common(
     pass
 
 
-for command in (measure, reproduce, sweep, doctor):
+for command in (measure, compare, reproduce, sweep, audit, doctor):
     app.command()(command)
 app.add_typer(cache, name="cache")
 

@@ -53,6 +53,11 @@ class Checkpoint:
     random_init: int | None = None
 
     @property
+    def config(self) -> Any:
+        """The model's settings."""
+        return self.model.config
+
+    @property
     def base(self) -> nn.Module:
         """The model without its head."""
         found = getattr(self.model, "base_model", self.model)
@@ -134,7 +139,11 @@ def _parts_of_sentence_transformer(given: Any, tokenizer: object) -> tuple[objec
     """Its transformer, its tokenizer and how it pools; a last part that normalises does not change a direction."""
     parts = list(given.children())
     said = next((part.pooling_mode for part in parts if hasattr(part, "pooling_mode")), "mean")
-    return parts[0].auto_model, given.tokenizer if tokenizer is None else tokenizer, pooling_mode(str(said), "the model")
+    return (
+        parts[0].auto_model,
+        given.tokenizer if tokenizer is None else tokenizer,
+        pooling_mode(str(said), "the model"),
+    )
 
 
 # Building a model ---------------------------------------------------------------------------------------------------
@@ -198,7 +207,7 @@ def _encoder(model: Any, tokenizer: Tokenizer, name: str, revision: str, folder:
 def _through(words: nn.Module) -> Tensor:
     """All rows of embeddings that do more than look up, such as rescale."""
     with torch.no_grad():
-        count = int(words.weight.shape[0])  # type: ignore[union-attr, operator, index]
+        count = int(words.weight.shape[0])  # type: ignore[index]
         return torch.cat([words(ids) for ids in torch.arange(count).split(4096)])
 
 

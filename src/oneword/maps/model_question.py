@@ -36,7 +36,7 @@ def ask(checkpoint: Checkpoint, layer: int | None, output: str, head: int | None
     if not first <= where <= last:
         raise RangeError(f"expected layer from {first} to {last}, the layers of {checkpoint.name}, got {where}")
     if head is not None:
-        heads = int(checkpoint.model.config.num_attention_heads)  # type: ignore[union-attr]
+        heads = int(checkpoint.config.num_attention_heads)
         if output != "attention":
             raise RangeError(f"expected head= with output='attention' only, got it with {output!r}: leave it out")
         if not 0 <= whole_number("head", head) < heads:
@@ -59,7 +59,7 @@ def check_head(checkpoint: Checkpoint) -> None:
 
 def layers_of(checkpoint: Checkpoint) -> int:
     """The number of blocks."""
-    return int(checkpoint.model.config.num_hidden_layers)  # type: ignore[union-attr]
+    return int(checkpoint.config.num_hidden_layers)
 
 
 def part_of(checkpoint: Checkpoint, name: str) -> nn.Module:

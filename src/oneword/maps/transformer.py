@@ -144,7 +144,7 @@ class TransformerFeatures(FeatureMap):
     @property
     def heads(self) -> int:
         """The attention heads of a layer."""
-        return int(self.model.config.num_attention_heads)  # type: ignore[union-attr]
+        return int(self.checkpoint.config.num_attention_heads)
 
     @property
     def causal(self) -> bool:

@@ -1,7 +1,7 @@
 """A trained model at one text: the clean pass is shared, every changed text is one more of a batch.
 
-Starts for a search are the directions of largest gain at the text itself, both ways: a word that moves φ fastest at
-first order is where the climb is steepest, and one backward pass an entry of φ gives them for all words at once.
+Starts for a search are random words of the vocabulary: deep models move far more toward a real word than along a random
+direction, or along the one that is steepest at first order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from oneword._random import stream
 from oneword.maps.base import Probe, bytes_kept, feature_norm, replace_rows
 from oneword.maps.checkpoints import eager
 from oneword.maps.jacobian import DENSE, Gains, gains, jacobian, of_blocks
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MEMORY = 1 << 30  # bytes that derivatives at first order may hold
 _AT_ONCE = 16  # copies of the text in one of their passes
+_WORDS = 4  # of the vocabulary that a search starts toward, at each word
 
 
 @final
@@ -75,8 +77,16 @@ class TransformerProbe(Probe):
         return max(1, min(_AT_ONCE, _MEMORY // self._kept))
 
     def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
-        top = self.gains(i).direction[:, None]
-        return torch.cat([top, -top], 1)
+        """Toward random words of the vocabulary, and along the largest gains, both ways, once these are known."""
+        words, table = self.phi.encoder.whole_words, self.phi.encoder.layer0.word
+        toward = []
+        for rows in i.tolist():
+            drawn = stream(0, "toward words", *rows).integers(len(words), size=(_WORDS, len(rows)))
+            toward.append(table[words[torch.from_numpy(drawn)]].to(self.X) - self.X[rows])
+        known = self._gains.get(tuple(map(tuple, i.tolist())))
+        if known is None:
+            return torch.stack(toward)
+        return torch.cat([torch.stack(toward), known.direction[:, None], -known.direction[:, None]], 1)
 
-    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
-        return self.directions(i)[:, :1]
+    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
+        return self.directions(i)

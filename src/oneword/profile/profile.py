@@ -46,7 +46,7 @@ class Effort:
 
     search: Ascent = field(default_factory=Ascent)
     random_words: int = 2
-    best_words: int = 3
+    best_words: int = 2
     shortlist: Shortlist = field(default_factory=Shortlist)
     per_layer: bool = False
 

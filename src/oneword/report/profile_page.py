@@ -28,6 +28,7 @@ from oneword.report.profiled import (
     leading,
     meanings,
     placed,
+    ranges,
     top_word,
 )
 from oneword.report.table import shown, to_records
@@ -257,7 +258,7 @@ def _lengths(lengths: pd.DataFrame, exponents: pd.DataFrame | None) -> dict[str,
 
 def _facts(profiles: Sequence[Profiled]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """What the numbers rest on: first what is the same for all of them, then what is of one model and text."""
-    said = [dict(facts(profile.about)) for profile in profiles]
+    said = [dict(facts({name: _short(value) for name, value in each.about.items()})) for each in profiles]
     common = {name: value for name, value in said[0].items() if all(each.get(name) == value for each in said)}
     yield "", list(common.items())
     several = len(by_text(profiles)) > 1
@@ -265,3 +266,9 @@ def _facts(profiles: Sequence[Profiled]) -> Iterator[tuple[str, list[tuple[str, 
         own = [(name, value) for name, value in each.items() if name not in common]
         if own:
             yield profile.model + (f", “{shortened(profile.text)}”" if several else ""), own
+
+
+def _short(value: Any) -> Any:
+    """Positions of a long text as runs."""
+    whole = isinstance(value, list) and all(isinstance(each, int) for each in value)
+    return ranges(value) if whole else value

@@ -160,10 +160,10 @@ def hows(layers: pd.DataFrame) -> str:
     found = {
         str(how): sorted({int(layer) for layer in some["layer"]}) for how, some in layers.groupby("how", sort=False)
     }
-    return "; ".join(f"layer{'s' if len(each) > 1 else ''} {_ranges(each)}: {how}" for how, each in found.items())
+    return "; ".join(f"layer{'s' if len(each) > 1 else ''} {ranges(each)}: {how}" for how, each in found.items())
 
 
-def _ranges(whole: Sequence[int]) -> str:
+def ranges(whole: Sequence[int]) -> str:
     """0, 1, 2, 5 as 0–2, 5."""
     runs: list[list[int]] = []
     for k in whole:
@@ -184,23 +184,25 @@ def noise_lines(profiles: Sequence[Profiled]) -> Iterator[str]:
         count = sum(len(profile.words) for profile in mine)
         which = f"{below} of {count} words stay below it and are grey" if below else "every word is above it"
         noise = max(profile.noise for profile in mine)
-        yield f"{model}: batch size and padding alone move it by {shown(noise, 1)} of its length; {which}."
+        by = f"move it by {shown(noise, 1)} of its length" if noise > 0 else "do not move it"
+        yield f"{model}: batch size and padding alone {by}; {which}."
 
 
 def meanings(profiles: Sequence[Profiled]) -> Iterator[str]:
     """How to read the numbers."""
-    radii = {_radius(profile.about) for profile in profiles}
+    within = "; ".join(dict.fromkeys(_within(profile.about) for profile in profiles))
+    whose = ", where ‖x‖ is the norm of the word’s own embedding" if "‖x‖" in within else ""
     yield (
-        "S ≥ is the largest ‖φ(X′) − φ(X)‖ / ‖φ(X)‖ that a search found when the embedding of one word moves by Δ, "
-        f"‖Δ‖ ≤ r ({'; '.join(sorted(radii))}). That change attains it: a lower bound."
+        "S ≥ is the largest ‖φ(X′) − φ(X)‖ / ‖φ(X)‖ that a search found when the embedding x of one word moves by Δ, "
+        f"{within}{whose}. That change attains it: a lower bound."
     )
     yield "For trained models there is no certificate (S ≤): a change that nobody found may do more."
     yield "Δ is a vector, not a word. The embedding that it leads to belongs, as a rule, to no word at all."
-    yield "First order is r‖J‖/‖φ(X)‖, what the Jacobian at the text predicts: neither a bound nor a change ever made."
+    yield "First order is r‖J‖/‖φ(X)‖, r the largest ‖Δ‖: what the Jacobian at the text predicts, and no bound."
     yield (
         "The best word is the largest change among the real words that were tried; it is exact where all of the "
-        "vocabulary was tried, else a lower bound (≥). A real word may lie further away than r and so do more than S. "
-        "A random word and a random Δ are means."
+        "vocabulary was tried, else a lower bound (≥). A real word may lie further away than Δ reaches and so do more "
+        "than S. A random word and a random Δ are means."
     )
     if any(len(profile.layers) for profile in profiles):
         yield "Layer 0 is the embeddings. A layer that was not searched is shown at the change found for another one."
@@ -212,10 +214,6 @@ def meanings(profiles: Sequence[Profiled]) -> Iterator[str]:
     yield from noise_lines(profiles)
 
 
-def _radius(about: Mapping[str, Any]) -> str:
-    radius = about.get("radius")
-    if isinstance(radius, Mapping):
-        radius = radius.get("shown")
-    if radius is None:
-        return "r is the norm of the word’s own embedding"
-    return str(radius) if isinstance(radius, str) else f"r = {radius:g}"
+def _within(about: Mapping[str, Any]) -> str:
+    """How far a word may move; by its own norm unless the provenance says something else."""
+    return str(about.get("within", {}).get("shown", "‖Δ‖ ≤ ‖x‖"))

@@ -121,7 +121,7 @@ def summary(texts: Sequence[str], lines: pd.DataFrame) -> list[dict[str, Any]]:
         out.append(
             {
                 "text": int(str(number)),
-                "shown": _shortened(texts[int(str(number))]),
+                "shown": shortened(texts[int(str(number))]),
                 "map": name,
                 "words": len(some),
                 "S_ball": math.nan if ball is None else ball["S_ball"],
@@ -166,6 +166,6 @@ def meanings(about: Mapping[str, Any], lines: pd.DataFrame) -> list[str]:
     return out
 
 
-def _shortened(text: str, most: int = 48) -> str:
+def shortened(text: str, most: int = 48) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"

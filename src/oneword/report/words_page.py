@@ -65,7 +65,7 @@ def render(
         left_out=left_out,
         meanings=[*meanings(about, lines), *notes],
         command=command,
-        facts=list(_facts(about)),
+        facts=list(facts(about)),
         several_seeds=len(about["seeds"]) > 1,
         most_scales=len(SHADES) * len(maps_of(lines)),
     )
@@ -135,7 +135,7 @@ def _piece(piece: Piece, scales: Mapping[tuple[str, str], tuple[float, float]]) 
         for name, line in piece.lines.items()
     ]
     strong = [(k, f"{x:.2f}".removeprefix("0")) for k, x in enumerate(found) if not math.isnan(x)]
-    return {"shown": piece.shown, "strengths": strong, "title": "; ".join(said)}
+    return {"shown": piece.shown, "strengths": strong, "title": "; ".join(said), "faint": False}
 
 
 def _row(
@@ -153,7 +153,7 @@ def _row(
     return {"index": label["index"], "word": label["word"], "cells": cells}
 
 
-def _facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the numbers rest on; what has a short form is shown by it."""
     for name, value in about.items():
         if isinstance(value, Mapping):

@@ -20,6 +20,7 @@ from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.base import SHORT, Probe
 from oneword.perturb import Constraint, unit
 from oneword.search.alone import climb_alone
+from oneword.search.race import race
 from oneword.search.status import Status
 
 Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
@@ -69,17 +70,23 @@ class Ascent:
         texts under sharp attention have many maxima of nearly the same height, and many starts there cost little.
         """
         standard = replace(self, memory=Ascent().memory)
+        if probe.costly and standard in (Ascent(), Ascent.quick()):
+            return replace(self, steps=4) if standard == Ascent.quick() else self._frugal(probe.n <= SHORT)
         if standard == Ascent.quick() and not probe.many_maxima:
             return replace(self, steps=2, finish=4)
         if standard != Ascent():
             return self
         if not probe.many_maxima:
             return replace(self, random=0, steps=4, keep=2, leading=4)
-        if probe.costly:
-            return replace(self, random=0, steps=4, keep=1, leading=8, polish=30)
         if probe.cheap and probe.n <= SHORT:
             return replace(self, random=2 * self.random, keep=40)
         return self
+
+    def _frugal(self, short: bool) -> Ascent:
+        """For models whose every step is a forward and a backward pass: about ten a word in long texts."""
+        if short:
+            return replace(self, random=0, steps=16, keep=2, leading=4, polish=200)
+        return replace(self, random=0, steps=5, keep=1, leading=4, polish=50)
 
     @property
     def is_quick(self) -> bool:
@@ -113,6 +120,8 @@ def ascend(
     `baseline` random changes a set are evaluated on the way. `progress` hears the fraction done.
     """
     search = search.suited_to(probe)
+    if probe.costly:
+        return _race(probe, rows, within, search, starts, baseline, seed, progress)
     if search.is_quick and len(rows) == 1:  # no position to choose: the one climb does all the steps
         search = replace(search, steps=search.steps + search.finish, finish=0)
     batch = max(1, probe.rows_at_once(search.memory) // rows.shape[1])
@@ -151,6 +160,35 @@ def ascend(
     if not bool(torch.isfinite(best).all()):
         raise NonFiniteError("expected finite features of changed texts, got NaN or infinity: use a smaller Ball")
     return Found(best, best_y, baseline2, status, search)
+
+
+def _race(
+    probe: Probe,
+    rows: Rows,
+    within: Constraint,
+    search: Ascent,
+    given: Float[Tensor, "p s m d"] | None,
+    baseline: int,
+    seed: int,
+    progress: Progress,
+) -> Found:
+    """Where a candidate is a forward pass of a whole model; where nothing is polished the last steps are `finish`."""
+    starts = _starts(probe, rows, within, search, seed)
+    found = race(
+        probe,
+        rows,
+        within,
+        starts if given is None else torch.cat([given, starts], 1),
+        steps=search.steps,
+        keep=search.keep,
+        leading=1 if search.is_quick else search.leading,
+        polish=search.polish or search.finish,
+        memory=search.memory,
+        progress=progress,
+    )
+    random = _random(probe.X, rows, within, baseline, seed, "baseline")
+    baseline2 = _evaluate(probe, rows, random, search.memory)
+    return Found(found.change2, found.y, baseline2, Status.QUICK if search.is_quick else Status.STEP_LIMIT, search)
 
 
 def _explore(

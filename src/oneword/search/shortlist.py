@@ -1,9 +1,9 @@
 """The worst real word for a map whose every candidate is a forward pass: gradients say which few words to try.
 
 Some random words are tried first, with the gradient of ‖φ(X^i) − φ(X)‖² at each. Every word tried with its gradient
-then predicts all others to first order, and the nearer it is the more it counts. The most promising are tried, the best
-of them with gradients, and so on in rounds. What is reported was evaluated: a lower bound on the best word, and exact
-where the set is small enough to try all.
+then predicts all others to first order, and the nearer it is the more it counts. The most promising few are tried, the
+best of them with its gradient, and so on in rounds. What is reported was evaluated: a lower bound on the best word,
+and exact where the set is small enough to try all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword._random import stream
@@ -28,22 +28,23 @@ class Shortlist:
 
     | field | meaning |
     |---|---|
-    | `share` | of the words, at most this many passes … |
-    | `least` | … but no fewer than this; up to here every word is tried |
-    | `first` | share of the passes that goes to random words with their gradients |
-    | `rounds` | how often the prediction is made anew |
+    | `share` | of the words: at most as many passes … |
+    | `least`, `most` | … but no fewer and no more than these; up to `least` words all are tried |
+    | `first` | random words that are tried first, with their gradients |
+    | `round` | words tried before the prediction is made anew, with the gradient of the best one |
     | `nearness` | how much more a tried word counts for words that are near it |
     """
 
     share: float = 0.1
-    least: int = 128
-    first: float = 0.2
-    rounds: int = 6
-    nearness: float = 15.0
+    least: int = 64
+    most: int = 256
+    first: int = 2
+    round: int = 8
+    nearness: float = 9.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.share <= 1 and self.least >= 1 and 0 < self.first < 1 and self.rounds >= 1):
-            raise RangeError(f"expected 0 < share ≤ 1, least ≥ 1, 0 < first < 1 and rounds ≥ 1, got {self}")
+        if not (0 < self.share <= 1 and 1 <= self.least <= self.most and self.first >= 1 and self.round >= 1):
+            raise RangeError(f"expected 0 < share ≤ 1, 1 ≤ least ≤ most, first ≥ 1 and round ≥ 1, got {self}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +72,18 @@ def shortlist(
     names = words.names[len(rows)]
     Y = words.rows(torch.tensor(rows), probe.d, probe.X.dtype).to(probe.X.device)
     tried = _Tried(probe, torch.tensor(rows, device=Y.device), Y, memory)
-    budget = max(effort.least, int(effort.share * len(Y)))
+    budget = min(effort.most, max(effort.least, int(effort.share * len(Y))))
     if budget >= len(Y):
         tried.evaluate(torch.arange(len(Y)))
     else:
-        first = max(1, int(effort.first * budget / 2))
-        drawn = stream(seed, "shortlist", *rows).choice(len(Y), size=first, replace=False)
+        drawn = stream(seed, "shortlist", *rows).choice(len(Y), size=effort.first, replace=False)
         tried.differentiate(torch.from_numpy(drawn))
         near = _nearness(Y)
-        for turn in range(effort.rounds):
-            left = (budget - tried.passes) // (effort.rounds - turn)
-            gradients = left // 6  # the best of the round are taken with their gradients: one pass more each
+        while (left := budget - tried.passes) > 0:
             promising = tried.predicted(near, effort.nearness)
-            tried.evaluate(promising.argsort(descending=True, stable=True)[: left - gradients])
-            tried.differentiate(tried.best_without_gradient(gradients), again=True)
+            tried.evaluate(promising.argsort(descending=True, stable=True)[: min(effort.round, left)])
+            if budget - tried.passes > 2:
+                tried.differentiate(tried.best_without_gradient())
             progress(tried.passes / budget)
     best = int(tried.change2.argmax())
     value = math.sqrt(max(float(tried.change2[best]), 0.0)) / probe.norm
@@ -108,8 +107,8 @@ class _Tried:
                 self.change2[part] = self.probe.change2(self.Y[part], self.rows.expand(len(part), -1))
             self.passes += len(part)
 
-    def differentiate(self, some: Tensor, again: bool = False) -> None:
-        """Values with gradients; of words tried before, only the backward pass is new: a cached graph could keep it."""
+    def differentiate(self, some: Tensor) -> None:
+        """Values with gradients: a pass forwards and one backwards each."""
         for part in some.split(self.batch):
             value, gradient = self.probe.value_and_gradient(self.Y[part], self.rows.expand(len(part), -1))
             self.change2[part] = value
@@ -126,10 +125,10 @@ class _Tried:
         out = (weights * tangents).sum(1)
         return torch.where(self.change2 > -torch.inf, torch.full_like(out, -torch.inf), out)
 
-    def best_without_gradient(self, count: int) -> Tensor:
+    def best_without_gradient(self) -> Int[Tensor, " one"]:
         known = self.change2.clone()
         known[self.at] = -torch.inf
-        return known.argsort(descending=True, stable=True)[:count]
+        return known.argmax()[None]
 
 
 def _nearness(Y: Float[Tensor, "words m d"]) -> Float[Tensor, "words w"]:

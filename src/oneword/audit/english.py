@@ -1,0 +1,53 @@
+"""Words in a plain English text: where they are, what stands around them, and their case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
+_SENTENCE_END = re.compile(r"[.!?:;…\"“”()\[\]\n-]\s*$|^\s*$")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word with its neighbours in lower case; those across a mark of punctuation are empty."""
+
+    text: str
+    start: int
+    end: int
+    before: str
+    after: str
+    begins: bool  # a sentence, or what looks like one
+
+    @property
+    def lower(self) -> str:
+        return self.text.lower().replace("’", "'")
+
+
+def words(text: str) -> Iterator[Word]:
+    """All words of a text in order."""
+    found = list(WORD.finditer(text))
+    for k, match in enumerate(found):
+        before, after = found[k - 1] if k else None, found[k + 1] if k + 1 < len(found) else None
+        yield Word(
+            match.group(),
+            match.start(),
+            match.end(),
+            before.group().lower() if before and text[before.end() : match.start()].isspace() else "",
+            after.group().lower() if after and text[match.end() : after.start()].isspace() else "",
+            _SENTENCE_END.search(text[max(0, match.start() - 4) : match.start()]) is not None,
+        )
+
+
+def cased(word: str, like: str) -> str:
+    """The word in the case of another: lower, Capitalised or UPPER."""
+    if len(like) > 1 and like.isupper():
+        return word.upper()
+    return word[0].upper() + word[1:] if like[0].isupper() else word
+
+
+def fits_article(word: str, before: str) -> bool:
+    """Whether the article before it, if there is one, would still be right."""
+    return before not in ("a", "an") or (before == "an") == (word[0].lower() in "aeiou")

@@ -1,0 +1,136 @@
+"""A comparison as figures for a paper: attention side by side (Fig. 1), layers by words and by heads, next tokens."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+from oneword.files import write_whole
+from oneword.report.compared import Tables, attention_of, label, largest, lines, map_name, names_of
+from oneword.report.paper_figures import METADATA, PAGE
+from oneword.report.style import BLUE, GREY, STYLE, plain
+
+NAMED = 60  # words: axes of larger maps count instead
+WRITTEN = 12  # words: cells of larger maps have no numbers
+SMALL = {**STYLE, "font.size": 8, "axes.titlesize": 8}
+
+
+def draw_all(texts: Sequence[str], tables: Tables, out: Path, *, layer: int = 1, head: int | None = None) -> list[Path]:
+    """Draw every figure whose tables are there into a folder, each as PDF, SVG and PNG."""
+    figures: dict[str, Figure] = {}
+    if "attention" in tables:
+        figures["attention"] = attention(texts, tables, layer, head)
+        figures["layers"] = layers(tables)
+        figures["heads"] = heads(tables)
+    if "answers" in tables:
+        figures["answers"] = answers(texts, tables)
+    return [path for name, figure in figures.items() for path in _write(figure, out, name)]
+
+
+def attention(texts: Sequence[str], tables: Tables, layer: int = 1, head: int | None = None) -> Figure:
+    """Attention from word to word in each text, on one scale of colours."""
+    maps = [attention_of(tables, text, layer, head) for text in ("a", "b")]
+    count = max(len(heat.tokens) for heat in maps)
+    with matplotlib.rc_context(SMALL):
+        figure = Figure(figsize=(PAGE, min(3.4, 2.2 + 0.12 * count)), layout="constrained")
+        both = figure.subplots(1, 2)
+        for axes, heat, name in zip(both, maps, names_of(texts, 44), strict=True):
+            image = _heat(axes, np.array(heat.weights), heat.tokens, heat.tokens, largest(maps))
+            axes.set_title(plain(name), loc="left")
+            axes.set(xlabel="to", ylabel="from", aspect="equal")
+        figure.colorbar(image, ax=both, label=f"attention, {map_name(layer, head)}", shrink=0.8)
+    return figure
+
+
+def layers(tables: Tables) -> Figure:
+    """How far each word moved after each layer, and the whole text beside it."""
+    square = tables["moved"].pivot(index="layer", columns="pair", values="change")
+    names = [label(line) for line in lines(tables["pairs"]) if line["pair"] in square.columns]
+    table = tables["layers"]
+    with matplotlib.rc_context(SMALL):
+        figure = Figure(figsize=(PAGE, min(6.0, 1.7 + 0.16 * len(square))), layout="constrained")
+        words, whole = figure.subplots(1, 2, width_ratios=[3, 1.6])
+        rows = [str(layer) for layer in square.index]
+        image = _heat(words, square.to_numpy(), rows, names, float(np.nanmax(square.to_numpy())) or 1.0)
+        words.set(ylabel="after layer", aspect="auto")
+        figure.colorbar(image, ax=words, label="change of a word")
+        whole.plot(table["layer"], table["whole"], color=BLUE, marker="o", ms=3.5, lw=1.1, label="whole text")
+        whole.plot(table["layer"], table["pooled"], color=GREY, marker="s", ms=3.5, lw=1.1, label="mean over tokens")
+        whole.margins(y=0.15)
+        whole.set(xlabel="after layer", ylabel="change", ylim=(0, None))
+        whole.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def heads(tables: Tables) -> Figure:
+    """The total variation of attention of every head."""
+    square = tables["heads"].pivot(index="layer", columns="head", values="change")
+    rows, columns = ([str(name) for name in axis] for axis in (square.index, square.columns))
+    with matplotlib.rc_context(SMALL):
+        figure = Figure(figsize=(min(PAGE, 1.6 + 0.3 * len(columns)), 1.1 + 0.22 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        image = _heat(axes, square.to_numpy(), rows, columns, float(square.to_numpy().max()) or 1.0)
+        axes.set(xlabel="head", ylabel="layer", aspect="auto")
+        figure.colorbar(image, ax=axes, label="attention that\ngoes elsewhere")
+    return figure
+
+
+def answers(texts: Sequence[str], tables: Tables) -> Figure:
+    """The likeliest next tokens after each text, with their probability after the other one."""
+    table = tables["answers"]
+    with matplotlib.rc_context(SMALL):
+        figure = Figure(figsize=(PAGE, 0.9 + 0.26 * int(table["rank"].max())), layout="constrained")
+        both = zip(figure.subplots(1, 2, sharex=True), ("a", "b"), names_of(texts, 44), strict=True)
+        for axes, text, name in both:
+            some = table[table["text"] == text]
+            place = np.arange(len(some))
+            axes.barh(place - 0.18, some["probability"], height=0.36, color=BLUE, label="after this text")
+            axes.barh(place + 0.18, some["elsewhere"], height=0.36, color=GREY, label="after the other")
+            axes.set_yticks(place, [plain(repr(answer)) for answer in some["answer"]])
+            axes.invert_yaxis()
+            axes.set_title(plain(f"{name} …"), loc="left")
+            axes.set_xlabel("probability of the next token")
+        axes.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def _heat(axes: Axes, weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], most: float) -> AxesImage:
+    """Shades from 0 to `most`, names where there is room for them, numbers where they can be read."""
+    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=most)
+    for axis, names in ((axes.xaxis, columns), (axes.yaxis, rows)):
+        if len(names) <= NAMED:
+            axis.set_ticks(range(len(names)), [plain(_shortened(name)) for name in names])
+            axis.set_tick_params(labelsize=8 if len(names) <= 24 else 5)
+    if len(columns) <= NAMED and not all(name.isdigit() for name in columns):
+        axes.tick_params(axis="x", rotation=60)
+    axes.spines[:].set_visible(False)
+    if weights.shape[1] <= WRITTEN:
+        for (i, j), x in np.ndenumerate(weights):
+            ink = "white" if x > 0.6 * most else "black"
+            axes.text(j, i, f"{x:.2f}".removeprefix("0"), ha="center", va="center", fontsize=6, color=ink)
+    return image
+
+
+def _shortened(word: str, most: int = 16) -> str:
+    return word if len(word) <= most else word[: most - 1] + "…"
+
+
+def _write(figure: Figure, out: Path, name: str) -> list[Path]:
+    with matplotlib.rc_context(SMALL):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # placed once, for all formats
+    paths = []
+    for suffix, metadata in METADATA.items():
+        with matplotlib.rc_context(STYLE):
+            content = io.BytesIO()
+            figure.savefig(content, format=suffix, metadata=metadata, dpi=300)
+        paths.append(out / f"{name}.{suffix}")
+        write_whole(paths[-1], content.getvalue())
+    return paths

@@ -1,0 +1,211 @@
+"""Two texts as one HTML file: words, layers, attention side by side, heads, next tokens. No script, no request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from oneword.files import write_whole
+from oneword.report.compared import (
+    Tables,
+    attention_of,
+    difference_of,
+    label,
+    largest,
+    lines,
+    maps_of,
+    meanings,
+    most_moved,
+    names_of,
+)
+from oneword.report.panels import Heat
+from oneword.report.table import shown
+from oneword.report.templating import page_template
+
+TEMPLATE = "compare.html.j2"
+MOST_WORDS = 100  # of an attention map on the page, so that it opens at once
+NUMBERED = 14  # words: cells of larger maps are colours alone
+
+
+def check_installed() -> None:
+    """Raise MissingExtraError where `render` would: before the work, not after it."""
+    page_template(TEMPLATE)
+
+
+def render(
+    texts: Sequence[str],
+    tables: Tables,
+    about: Mapping[str, Any],
+    notes: Sequence[str],
+    path: Path,
+    *,
+    layer: int = 1,
+    head: int | None = None,
+    command: str = "",
+) -> Path:
+    """Write the page of a comparison, given as its tables; the map of `layer` and `head` is the one shown first."""
+    compared = "moved" in tables
+    maps = _maps(tables) if compared else []
+    text = page_template(TEMPLATE).render(
+        names=names_of(texts) if texts else (),
+        about=about,
+        cards=list(_cards(tables)),
+        words=_words(tables) if compared else None,
+        maps=maps,
+        first=(layer, head),
+        too_long=compared and not maps,
+        layers=_layers(tables) if compared else None,
+        heads=_heads(tables["heads"]) if compared else None,
+        answers=_answers(tables) if "answers" in tables else None,
+        flips=lines(tables["flips"]) if "flips" in tables else [],
+        replies=_replies(tables) if "replies" in tables else [],
+        meanings=[*meanings(about, tables), *notes],
+        facts=list(_facts(about)),
+        command=command,
+    )
+    write_whole(path, text.encode())
+    return path
+
+
+def _cards(tables: Tables) -> Iterator[dict[str, str]]:
+    if "moved" in tables:
+        end = lines(tables["layers"])[-1]
+        yield {
+            "value": shown(end["whole"], 2),
+            "label": f"the whole text, after layer {end['layer']}",
+            "note": f"relative to the first text; its mean over tokens: {shown(end['pooled'], 2)}, at a cosine of "
+            f"{shown(end['cosine'], 2)}",
+        }
+        kept = most_moved(tables, kept=True)
+        if kept is not None:
+            changed = most_moved(tables, kept=False)
+            own = (
+                ""
+                if changed is None
+                else f"; “{label(changed)}”: {shown(changed['change'], 2)} at layer {changed['layer']}"
+            )
+            yield {
+                "value": shown(kept["change"], 2),
+                "label": f"“{label(kept)}”, in both texts, at layer {kept['layer']}",
+                "note": f"of the words that stayed, the one that moved most{own}",
+            }
+        head = lines(tables["heads"].sort_values("change", ascending=False, kind="stable").head(1))[0]
+        yield {
+            "value": shown(head["change"], 2),
+            "label": f"of its attention goes elsewhere: head {head['head']} of layer {head['layer']}",
+            "note": "the head that moved most, on average over words (total variation distance)",
+        }
+    if "divergence" in tables:
+        (apart,) = lines(tables["divergence"])
+        tops = [line for line in lines(tables["answers"]) if line["rank"] == 1]
+        yield {
+            "value": "flips" if apart["flips"] else "stays",
+            "label": f"the next token: “{tops[0]['answer']}”, then “{tops[1]['answer']}”",
+            "note": f"JS divergence {shown(apart['js'])}, total variation {shown(apart['tv'])}",
+        }
+    if "flips" in tables:
+        found = lines(tables["flips"])
+        yield {
+            "value": f"{sum(line['flips'] for line in found)} of {len(found)}",
+            "label": "answers flip with one word of the prompt",
+            "note": f"prompts: {len({line['prompt'] for line in found})}",
+        }
+
+
+def _words(tables: Tables) -> dict[str, Any]:
+    """Both texts in columns of pairs, each with its strength after every layer."""
+    moved = lines(tables["moved"])
+    most = max((line["change"] for line in moved if line["change"]), default=1.0)
+    by_pair: dict[int, list[float | None]] = {}
+    for line in moved:
+        by_pair.setdefault(line["pair"], []).append(line["change"])
+    columns = []
+    for pair in lines(tables["pairs"]):
+        changes = by_pair.get(pair["pair"], [])
+        said = "; ".join(f"layer {k}: {shown(change, 2)}" for k, change in enumerate(changes))
+        strengths = [(k, f"{change / most:.2f}") for k, change in enumerate(changes) if change is not None]
+        columns.append({**pair, "label": label(pair), "title": said or "no counterpart", "strengths": strengths})
+    return {"columns": columns, "most": most, "layers": sorted({line["layer"] for line in moved})}
+
+
+def _maps(tables: Tables) -> list[dict[str, Any]]:
+    """Attention of both texts and their difference, on one scale a map; none where a text is too long for a page."""
+    out = []
+    for layer, head in maps_of(tables):
+        a, b = (attention_of(tables, text, layer, head) for text in ("a", "b"))
+        if max(len(a.tokens), len(b.tokens)) > MOST_WORDS:
+            return []
+        apart = difference_of(tables, a, b)
+        scale, signed = largest([a, b]), largest([apart])
+        squares = [_square(a, scale), _square(b, scale), _square(apart, signed)]
+        out.append({"place": (layer, head), "squares": squares, "signed": signed})
+    return out
+
+
+def _square(heat: Heat, scale: float) -> dict[str, Any]:
+    """A heat map as a table: words, and rows of cells."""
+    numbered = len(heat.tokens) <= NUMBERED
+    rows = [[_cell(x, scale, numbered) for x in row] for row in heat.weights]
+    return {"words": heat.tokens, "rows": list(zip(heat.tokens, rows, strict=True)), "numbered": numbered}
+
+
+def _cell(x: float | None, scale: float, numbered: bool = True) -> dict[str, Any]:
+    """Strength from 0 to 100, sign, and what is written there."""
+    if x is None or math.isnan(x):
+        return {"strong": 0, "less": False, "shown": "–" if numbered else ""}
+    text = f"{abs(x):.2f}".removeprefix("0")
+    sign = "−" if x < 0 and text != ".00" else ""
+    return {"strong": round(100 * min(1.0, abs(x) / scale)), "less": x < 0, "shown": sign + text if numbered else ""}
+
+
+def _layers(tables: Tables) -> dict[str, Any]:
+    """Layers down, words across, beside what became of the whole text."""
+    moved = lines(tables["moved"])
+    scale = max((line["change"] for line in moved if line["change"]), default=1.0)
+    names: dict[int, str] = {line["pair"]: label(line) for line in moved}
+    cells: dict[int, list[dict[str, Any]]] = {}
+    for line in moved:
+        cells.setdefault(line["layer"], []).append(_cell(line["change"], scale))
+    rows = [{**line, "cells": cells[line["layer"]]} for line in lines(tables["layers"])]
+    return {"names": list(names.values()), "rows": rows}
+
+
+def _heads(heads: pd.DataFrame) -> dict[str, Any]:
+    """Layers down, heads across."""
+    scale = float(heads["change"].max()) or 1.0
+    rows: dict[int, list[dict[str, Any]]] = {}
+    for line in lines(heads):
+        said = label({**line, "how": "equal" if line["word_a"] == line["word_b"] else "replace"})
+        title = f"layer {line['layer']}, head {line['head']}: most at “{said}”, {shown(line['most'], 2)}"
+        rows.setdefault(line["layer"], []).append(_cell(line["change"], scale) | {"title": title})
+    return {"heads": sorted(set(heads["head"])), "rows": list(rows.items())}
+
+
+def _answers(tables: Tables) -> dict[str, Any]:
+    (apart,) = lines(tables["divergence"])
+    found = lines(tables["answers"])
+    most = max(line["probability"] for line in found) or 1.0
+    for line in found:
+        line["width"], line["beside"] = (100 * line[name] / most for name in ("probability", "elsewhere"))
+    return {"apart": apart, "sides": [[line for line in found if line["text"] == text] for text in ("a", "b")]}
+
+
+def _replies(tables: Tables) -> list[dict[str, Any]]:
+    """For each prompt its words with what comes next."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for line in lines(tables["replies"]):
+        found.setdefault(line["prompt"], {}).setdefault(line["word"], []).append(line)
+    return [{"prompt": prompt, "words": list(words.items())} for prompt, words in found.items()]
+
+
+def _facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the numbers rest on."""
+    for name, value in about.items():
+        if isinstance(value, Mapping):
+            yield name, ", ".join(f"{key} {each}" for key, each in value.items())
+        else:
+            yield name, " and ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,56 @@
+"""The page of an audit, in a real browser: whole, silent, narrow and wide, light and dark."""
+
+import re
+
+import pytest
+
+from oneword.audit.audit import audit
+from oneword.audit.question import Question
+from oneword.report.audit_page import render
+from tests.audit.cases import DEAF, KEEN, Bag, reviews
+from tests.report.conftest import browser  # noqa: F401
+from tests.survey_cases import EVIL, QUOTES
+
+TABLES = ("edits", "types", "against", "lengths", "chunks", "worst", "verdicts")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    pytest.importorskip("jinja2")
+    texts = [f"{text} {EVIL} {QUOTES}" for text in reviews()]
+    found = audit([KEEN, DEAF], texts, Question(lengths=(8, 16, 32), resamples=99), beside=[Bag(f"bag {QUOTES}")])
+    tables = {name: getattr(found, name) for name in TABLES}
+    place = tmp_path_factory.mktemp("out") / "audit.html"
+    return render(tables, found.about, [*found.notes, EVIL], place, command=f"oneword '{QUOTES}'")
+
+
+def test_texts_are_escaped_and_nothing_outside_is_named(path):
+    page = path.read_text()
+    assert "<script" not in page
+    assert "<img" not in page
+    assert set(re.findall(r'\b(?:src|href|action)="([^"]*)"|url\(([^)]*)\)', page)) == {("data:,", "")}
+    assert "default-src 'none'" in page
+
+
+def test_the_page_says_what_was_missed_and_what_the_numbers_are(path):
+    page = path.read_text()
+    assert re.search(r"\d+ of \d+ thresholds missed", page)
+    for what in ("deaf to negation", "How long may chunks be?", "bootstrap over texts", "the tokenizer cannot see it"):
+        assert what in page
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_browser_shows_it_in_silence(browser, path, width, scheme):  # noqa: F811
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+    tab, heard = context.new_page(), []
+    tab.on("console", lambda message: heard.append(message.text))
+    tab.on("pageerror", lambda error: heard.append(str(error)))
+    tab.on("dialog", lambda dialog: heard.append(dialog.message))
+    tab.on("request", lambda request: heard.append(request.url) if request.url != path.as_uri() else None)
+    tab.goto(path.as_uri(), wait_until="load")
+    assert tab.title() == "Does the encoder notice?"
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert tab.locator("svg.chart[role=img]").count() >= 2
+    assert heard == []
+    context.close()
