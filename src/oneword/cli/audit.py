@@ -73,7 +73,7 @@ def audit(
     ] = None,
     texts: Annotated[
         int, typer.Option(help="How many texts at most, drawn with the seed.", rich_help_panel=EDITS)
-    ] = 80,
+    ] = 60,
     lengths: Annotated[
         str, typer.Option(help="Tokens to which texts are cut, at borders of words.", rich_help_panel=EDITS)
     ] = "16,32,64,128,256",

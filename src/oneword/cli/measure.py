@@ -104,7 +104,7 @@ def measure(
     ] = False,
     real_words: Annotated[
         int, typer.Option("--real-words", help="Random real words tried at each word.", rich_help_panel=MODELS)
-    ] = 2,
+    ] = 1,
     words: Annotated[int, typer.Option(help="How many words change at once (more than one: chosen greedily).")] = 1,
     position: Annotated[
         list[int] | None,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MEMORY = 1 << 30  # bytes that derivatives at first order may hold
 _AT_ONCE = 16  # copies of the text in one of their passes
-_WORDS = 4  # of the vocabulary that a search starts toward, at each word
+_WORDS = 2  # of the vocabulary that a search starts toward, at each word
 
 
 @final

@@ -14,7 +14,7 @@ from oneword.maps.base import feature_norm
 from oneword.maps.transformer import TransformerFeatures
 
 BATCHES = (2, 7, 16)
-PADDINGS = (1, 16)
+PADDINGS = (1, 3, 16, 37)
 
 
 def noise_floor(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> float:

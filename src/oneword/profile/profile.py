@@ -45,9 +45,9 @@ class Effort:
     """
 
     search: Ascent = field(default_factory=Ascent)
-    random_words: int = 2
+    random_words: int = 1
     best_words: int = 2
-    shortlist: Shortlist = field(default_factory=Shortlist)
+    shortlist: Shortlist = field(default_factory=lambda: Shortlist(most=128))
     per_layer: bool = False
 
 
@@ -105,7 +105,7 @@ def profile(
         layers,
         pd.DataFrame(heads),
         about,
-        tuple(_notes(found, effort, table)),
+        tuple(_notes(table)),
     )
     return Profile(tables, found)
 
@@ -234,16 +234,10 @@ def _words(
     return pd.DataFrame(lines).astype({"start": "Int64", "end": "Int64", "replacement": object, "kind": object})
 
 
-def _notes(found: Sensitivity, effort: Effort, table: pd.DataFrame) -> Iterator[str]:
-    yield "sup is a lower bound: a change that was found attains it; no certificate is known for trained models"
-    yield f"radius {found.provenance['within']['shown']}: each word's change is at most as long as its own embedding"
-    if not effort.per_layer:
-        yield "other layers show their value at the change that was found for the objective; --per-layer searches each"
+def _notes(table: pd.DataFrame) -> Iterator[str]:
     several = int((table["tokens"] > 1).sum())
     if several:
         yield f"{several} words of several tokens have no real word of as many tokens in the vocabulary"
-    searched = int(table["best_word"].notna().sum())
+    searched = int((table["kind"] == "shortlist").sum())
     if searched:
-        yield f"best_word: the {searched} most sensitive words only, from a gradient shortlist"
-    if table["below_noise"].any():
-        yield f"{int(table['below_noise'].sum())} words lie below the noise floor"
+        yield f"best word: the {searched} most sensitive words only, from a gradient shortlist"

@@ -15,7 +15,7 @@ import pandas as pd
 from oneword.report.audit_tables import SAID, models_of, of_model
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340.0, 220.0, 46.0, 12.0, 14.0, 34.0
-_ROW, _NAMES = 18.0, 92.0  # of the chart of AUCs: height of a line, room for the names of types
+_ROW, _NAMES = 18.0, 88.0  # of the chart of AUCs: height of a line, room for the names of types
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def aucs(types: pd.DataFrame) -> Chart:
     names = list(dict.fromkeys(signals["type"]))
     block = _ROW * len(models) + 10
     height = TOP + block * len(names) + BOTTOM
-    width = 560.0
+    width = 420.0
 
     def x(value: float) -> float:
         return _NAMES + (width - _NAMES - RIGHT) * value
@@ -54,7 +54,7 @@ def aucs(types: pd.DataFrame) -> Chart:
     paths = [("line", f"M{x(t):.1f} {TOP}V{base:.1f}") for t in (0, 0.25, 0.75, 1)]
     paths.append(("chance", f"M{x(0.5):.1f} {TOP}V{base:.1f}"))
     labels = [Label(x(t), base + 16, f"{t:g}", "middle") for t in (0, 0.25, 0.5, 0.75, 1)]
-    labels.append(Label(x(0.5), base + 31, "AUC against the noise; 0.5: no difference", "middle"))
+    labels.append(Label(x(0.5), base + 31, "AUC; 0.5: no difference from noise", "middle"))
     for row, name in enumerate(names):
         top = TOP + row * block
         labels.append(

@@ -83,10 +83,10 @@ class Ascent:
         return self
 
     def _frugal(self, short: bool) -> Ascent:
-        """For models whose every step is a forward and a backward pass: about ten a word in long texts."""
+        """For models whose every step is a forward and a backward pass: about seven a word in long texts."""
         if short:
             return replace(self, random=0, steps=16, keep=2, leading=4, polish=200)
-        return replace(self, random=0, steps=5, keep=1, leading=4, polish=50)
+        return replace(self, random=0, steps=4, keep=1, leading=3, polish=40)
 
     @property
     def is_quick(self) -> bool:

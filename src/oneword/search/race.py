@@ -44,9 +44,9 @@ def race(
     memory: int,
     progress: Callable[[float], None] = lambda done: None,
 ) -> Field:
-    """All sets climb `steps` from their best `keep` starts, a quarter twice as far, the leading ones `polish` steps."""
+    """All sets climb `steps` from their best `keep` starts, an eighth twice as far, the leading ones `polish` steps."""
     p = len(rows)
-    rounds = [(p, steps), (max(min(p, leading), -(-p // 4)), 2 * steps), (min(p, leading), polish)]
+    rounds = [(p, steps), (max(min(p, leading), -(-p // 8)), 2 * steps), (min(p, leading), polish)]
     trying = starts.shape[0] * starts.shape[1] / 3  # a pass without its gradient costs a third
     total = trying + (keep - 1) * p * steps + sum(count * far for count, far in rounds)
     done = 0.0

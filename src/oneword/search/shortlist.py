@@ -37,7 +37,7 @@ class Shortlist:
 
     share: float = 0.1
     least: int = 64
-    most: int = 256
+    most: int = 200
     first: int = 2
     round: int = 8
     nearness: float = 9.0

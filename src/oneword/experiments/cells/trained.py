@@ -22,6 +22,8 @@ from oneword.text.context import Context
 from oneword.text.corpora import Corpus
 from oneword.vocabulary import Vocabulary
 
+# The same for every length, so that an exponent is the model's and not the search's.
+SEARCH = Ascent(random=0, steps=8, keep=1, leading=2, polish=60)
 _FLOPS = 3e10  # multiply-adds a second, twice, of a forward pass on one core
 _BYTES_A_WEIGHT = 4
 
@@ -53,7 +55,7 @@ class TrainedCell(Cell):
     random_init: int | None = None
     corpus: str = "imdb-embedded"
     positions: int = 8
-    real_words: int = 16
+    real_words: int = 8
     trial: int = 0
     seed: int = 0
     memory: int = 1 << 30
@@ -85,7 +87,9 @@ class TrainedCell(Cell):
     def estimate_cost(self) -> float:
         weights = sum(p.numel() for p in self._phi().model.parameters()) - self._phi().encoder.layer0.word.numel()
         spots = self.positions or self.n
-        passes = spots * (self.real_words + 40)
+        passes = (
+            spots * (self.real_words + 2 + 3 * SEARCH.steps) + 6 * SEARCH.steps + 3 * SEARCH.leading * SEARCH.polish
+        )
         return passes * 2 * weights * self.n / _FLOPS
 
     def rows(self) -> list[dict[str, Any]]:
@@ -96,7 +100,7 @@ class TrainedCell(Cell):
         seed = int(stream(self.seed, "search", self.trial, self.n).integers(1 << 62))
         found, random = sup_and_words(
             phi, probe, text, self._spots(text), Vocabulary.of(phi.encoder), self.real_words,
-            search=replace(Ascent(), memory=self.memory), seed=seed,
+            search=replace(SEARCH, memory=self.memory), seed=seed,
         )  # fmt: skip
         words = [value for values in random.values() for value in values]
         return [
