@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,8 @@ class AuditView:
         for model in models_of(self.tables["types"]):
             yield Text(visible(model), style="bold")
             yield self._types(model)
-            for line in lines_of(self.tables["chunks"], model)[:1]:
+            known = [line for line in lines_of(self.tables["chunks"], model) if not math.isnan(line["chunk"])]
+            for line in known[:1]:
                 yield Text(f"→ {advice(line, self.about['share'])}")
             yield Text()
         if len(self.tables["worst"]):

@@ -34,13 +34,14 @@ from oneword.report.words_terminal import _style as heat_style
 from oneword.report.words_terminal import _visible as visible
 
 BLOCKS = " ░▒▓█"  # legible where there are no colours
+MOST_WIDE = 7  # layers; so that a table fits into 80 columns
 _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("S ≥", "right"),
-    ("first order", "right"),
-    ("best word", "right"),
+    ("first\norder", "right"),
+    ("best\nword", "right"),
     ("becomes", "left"),
-    ("random word", "right"),
-    ("random Δ", "right"),
+    ("random\nword", "right"),
+    ("random\nΔ", "right"),
 )
 
 
@@ -140,7 +141,7 @@ def _cells(line: Line, profile: Profiled) -> list[Text]:
         number("sup"),
         number("first_order"),
         number("best_word", at_least(line)),
-        _word(becomes(line)),
+        _word(becomes(line), 10),
         number("random_word"),
         number("random_ball"),
     ]
@@ -158,22 +159,22 @@ def _strips(profile: Profiled) -> dict[int, Text]:
 
 
 def _strip(shares: Sequence[float]) -> Text:
-    """Shades from 0 to 1, two columns each; a gap is a dot."""
-    out = Text()
+    """Shades from 0 to 1, two columns each where there is room for them; a gap is a dot."""
+    out, wide = Text(), 2 if len(shares) <= MOST_WIDE else 1
     for share in shares:
         if math.isnan(share):
-            out.append("· ", style="dim")
+            out.append("·".ljust(wide), style="dim")
         else:
-            out.append(2 * BLOCKS[min(len(BLOCKS) - 1, int(share * len(BLOCKS)))], style="cyan")
+            out.append(wide * BLOCKS[min(len(BLOCKS) - 1, int(share * len(BLOCKS)))], style="cyan")
     return out
 
 
 def _summary(profiles: Sequence[Profiled], *, several_texts: bool) -> Table:
     """One line a model and text: its most sensitive word, and the largest change at each layer."""
-    grid = _grid("model", *(["text"] if several_texts else []), "what moves", "word")
+    grid = _grid("model", *(["text"] if several_texts else []), "word")
     for name, side in _COLUMNS:
         grid.add_column(name, justify=side, no_wrap=True)
-    grid.add_column("layers, largest", no_wrap=True)
+    grid.add_column("layers,\nlargest", no_wrap=True)
     most = max((float(each.layers["value"].max()) for each in profiles if len(each.layers)), default=1.0) or 1.0
     for profile in profiles:
         top: Mapping[str, Any] | None = top_word(profile)
@@ -182,7 +183,6 @@ def _summary(profiles: Sequence[Profiled], *, several_texts: bool) -> Table:
         grid.add_row(
             Text(visible(profile.model)),
             *([_word(shortened(profile.text, 28))] if several_texts else []),
-            Text(visible(profile.objective)),
             *cells,
             _strip(layers),
         )
@@ -206,9 +206,11 @@ def _grid(*names: str) -> Table:
     """A table without lines; the named columns are texts."""
     grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
-        grid.add_column(name, overflow="fold", justify="right" if name == "#" else "left")
+        # A column of texts may fold, but never vanish for the sake of numbers.
+        least = 3 if name == "#" else 10
+        grid.add_column(name, overflow="fold", justify="right" if name == "#" else "left", min_width=least)
     return grid
 
 
-def _word(word: object) -> Text:
-    return Text(shortened(visible(str(word)), 18))
+def _word(word: object, most: int = 18) -> Text:
+    return Text(shortened(visible(str(word)), most))
