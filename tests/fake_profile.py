@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from oneword.report.profiled import Profiled
+from oneword.report.profile.profiled import Profiled
 
 REVIEW = (
     "I went in expecting very little and left the cinema richer. The plot is not new, the jokes are old, and nobody "

@@ -6,7 +6,7 @@ import pytest
 
 from oneword.audit.audit import audit
 from oneword.audit.question import Question
-from oneword.report.audit_page import render
+from oneword.report.audit.page import render
 from tests.audit.cases import DEAF, KEEN, Bag, reviews
 from tests.report.conftest import browser  # noqa: F401
 from tests.survey_cases import EVIL, QUOTES

@@ -6,8 +6,8 @@ import pytest
 
 from oneword.compare.comparison import compare
 from oneword.compare.prompts import Prompt, ask
-from oneword.report.compare_figure import draw_all
-from oneword.report.compare_page import render
+from oneword.report.compare.figures import draw_all
+from oneword.report.compare.page import render
 
 EVIL, QUOTES = "<script>1</script>", '"><img src=x>'  # short: the window of a tiny model is small
 A, B = f"I love {QUOTES} film", f"I love {EVIL} film"
@@ -61,7 +61,7 @@ def test_long_texts_are_maps_of_colours_and_longer_ones_are_left_to_the_figures(
 
     assert 'class="heat bare"' in page()
     assert "the second text" in page()
-    monkeypatch.setattr("oneword.report.compare_page.MOST_WORDS", 40)
+    monkeypatch.setattr("oneword.report.compare.page.MOST_WORDS", 40)
     assert "too long for maps on a page" in page()
 
 

@@ -285,6 +285,6 @@ def test_the_terminal_shows_every_claim_with_its_answer(broken):
 
 
 def test_statistics_do_not_load_torch():
-    code = "import sys, oneword.experiments.verdict, oneword.report.page; print('torch' in sys.modules)"
+    code = "import sys, oneword.experiments.verdict, oneword.report.paper.page; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -12,9 +12,9 @@ import pytest
 from oneword.errors import FileFormatError, MissingExtraError
 from oneword.experiments.fit import fits
 from oneword.experiments.verdict import verdict
-from oneword.report.page import check_installed, headlines, objective_lines, render, reviews
-from oneword.report.plates import plates
-from oneword.report.series import complete
+from oneword.report.paper.page import check_installed, headlines, objective_lines, render, reviews
+from oneword.report.paper.plates import plates
+from oneword.report.paper.series import complete
 from tests.fake_results import REVIEW, RUN, SCRIPT, results
 
 EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=alert(1)>"

@@ -9,8 +9,8 @@ from PIL import Image
 
 from oneword.errors import FileFormatError
 from oneword.experiments.fit import fits
-from oneword.report.paper_figures import draw, draw_all
-from oneword.report.plates import plates
+from oneword.report.paper.figures import draw, draw_all
+from oneword.report.paper.plates import plates
 from tests.fake_results import results
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from oneword.experiments.fit import fits
 from oneword.report.panels import Axis, Mark, Plate, span, ticks
-from oneword.report.plates import plates
-from oneword.report.series import complete, error_bound, one_word, several_words
+from oneword.report.paper.plates import plates
+from oneword.report.paper.series import complete, error_bound, one_word, several_words
 from oneword.report.style import Look
 from tests.fake_results import LESSONS, SENTENCES, results
 

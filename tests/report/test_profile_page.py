@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from oneword.errors import RangeError
-from oneword.report.profile_figures import heads_figure, layers_figure, lengths_figure
-from oneword.report.profile_lengths import lengths_plate
-from oneword.report.profile_page import ACROSS, MOST_TEXTS, MOST_WORDS, render
-from oneword.report.profile_terminal import BLOCKS, ProfileView
-from oneword.report.profiled import Profiled, headline, hows, percent, top_word
+from oneword.report.profile.figures import heads_figure, layers_figure, lengths_figure
+from oneword.report.profile.lengths import lengths_plate
+from oneword.report.profile.page import ACROSS, MOST_TEXTS, MOST_WORDS, render
+from oneword.report.profile.profiled import Profiled, headline, hows, percent, top_word
+from oneword.report.profile.terminal import BLOCKS, ProfileView
 from tests.fake_profile import REVIEW, exponents, lengths, profile
 
 EVIL = "</script><script>document.title='broken'</script>"

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from oneword.errors import MissingExtraError
-from oneword.report.words import over_seeds, pieces
-from oneword.report.words_page import MOST_WORDS, check_installed, render
+from oneword.report.words.page import MOST_WORDS, check_installed, render
+from oneword.report.words.tables import over_seeds, pieces
 from tests.survey_cases import EVIL, QUOTES, about, replacements, table
 
 TEXT = f"I love {EVIL} and {QUOTES} much"

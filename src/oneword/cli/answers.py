@@ -26,7 +26,7 @@ def show(found: Survey, top: int) -> None:
     """Sentence and table, in colour where the terminal has any; NO_COLOR is respected."""
     from rich.console import Console
 
-    from oneword.report.words_terminal import WordsView
+    from oneword.report.words.terminal import WordsView
 
     Console(highlight=False).print(
         WordsView(found.texts, found.words, found.replacements, found.about, found.notes, top)
@@ -34,7 +34,7 @@ def show(found: Survey, top: int) -> None:
 
 
 def write_page(found: Survey, path: Path, command: str, top: int) -> None:
-    from oneword.report.words_page import render
+    from oneword.report.words.page import render
 
     render(found.texts, found.words, found.replacements, found.about, found.notes, path, command=command, top=top)
 

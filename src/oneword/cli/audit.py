@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oneword.cli.answers import check_ending, write_table
-from oneword.cli.common import Debug, JsonFile, Quiet, dump, overall
+from oneword.cli.common import Debug, JsonFile, Quiet, dump, like_of, overall
 from oneword.errors import RangeError, UnknownNameError
 from oneword.files import write_whole
 
@@ -176,21 +176,20 @@ def audit(
         if path is not None:
             check_ending(option, path, ending)
     if html is not None:
-        from oneword.report.audit_page import check_installed
+        from oneword.report.audit.page import check_installed
 
         check_installed()
     from oneword.audit.audit import audit as ask
     from oneword.audit.pairs import Pairs
     from oneword.audit.question import Question
     from oneword.audit.thresholds import Thresholds
-    from oneword.cli.measure import _like
 
     question = Question(
         lengths=_lengths(lengths), texts=texts, types=tuple(edit) if edit else None, each=each, share=share,
         quantile=noise_quantile, seed=seed,
     )  # fmt: skip
     wanted = Thresholds.read(thresholds, threshold or (), certain=certain, deaf=fail_deaf)
-    like = _like(dtype, device)
+    like = like_of(dtype, device)
     own = None if pairs is None else Pairs.read(pairs)
     given = _texts(file, column, own is not None)
     loaded, twins = _models(names, reinit, seed, output=output, layer=layer, dtype=like.dtype, device=device)
@@ -204,11 +203,11 @@ def audit(
     if not silent:
         from rich.console import Console
 
-        from oneword.report.audit_terminal import AuditView
+        from oneword.report.audit.terminal import AuditView
 
         Console(highlight=False).print(AuditView(tables, found.about, notes))
     if html is not None:
-        from oneword.report.audit_page import render
+        from oneword.report.audit.page import render
 
         render(tables, found.about, notes, html, command=command)
     if junit is not None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.errors import FileFormatError, RangeError
+from oneword.errors import FileFormatError, RangeError, UnknownNameError
 from oneword.files import write_whole
 
 if TYPE_CHECKING:
+    import torch
     from rich.progress import Progress
 
     from oneword.measuring.task import Report
@@ -95,3 +96,16 @@ def dump(data: Any, target: str) -> None:
         write_whole(Path(target), text.encode() + b"\n")
     except FileFormatError as error:
         raise FileFormatError(f"--json: {error}") from None
+
+
+def like_of(dtype: str, device: str) -> torch.Tensor:
+    """An empty tensor of that precision on that device."""
+    import torch
+
+    if dtype not in ("float64", "float32"):
+        raise UnknownNameError(f"expected --dtype float64 or float32, got {dtype!r}")
+    try:
+        return torch.empty(0, dtype=torch.float64 if dtype == "float64" else torch.float32, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UnknownNameError(f"expected --device to name a device that is here, got {device!r} ({reason})") from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oneword.cli.answers import check_ending, write_table
-from oneword.cli.common import Debug, JsonFile, Quiet, dump, overall, writable_folder
+from oneword.cli.common import Debug, JsonFile, Quiet, dump, like_of, overall, writable_folder
 from oneword.errors import RangeError
 from oneword.files import write_whole
 
@@ -86,18 +86,17 @@ def compare(
     if top < 1:
         raise RangeError(f"expected --top of at least 1, got {top}")
     if html is not None:
-        from oneword.report.compare_page import check_installed
+        from oneword.report.compare.page import check_installed
 
         check_ending("--html", html, ".html")
         check_installed()
-    from oneword.cli.measure import _like
     from oneword.compare.comparison import compare as side_by_side
     from oneword.compare.comparison import describe_model
     from oneword.compare.prompts import ask, read_prompts
     from oneword.maps.transformer import TransformerFeatures
 
     asked = () if prompts is None else read_prompts(prompts)
-    like = _like(dtype, device)
+    like = like_of(dtype, device)
     phi = TransformerFeatures.load(model, revision=revision, dtype=like.dtype, device=like.device)
     silent = quiet or json_file == "-"
     tables: dict[str, pd.DataFrame] = {}
@@ -117,11 +116,11 @@ def compare(
     if not silent:
         from rich.console import Console
 
-        from oneword.report.compare_terminal import CompareView
+        from oneword.report.compare.terminal import CompareView
 
         Console(highlight=False).print(CompareView(tables, about, notes, layer, head))
     if html is not None:
-        from oneword.report.compare_page import render
+        from oneword.report.compare.page import render
 
         render(texts, tables, about, notes, html, layer=layer, head=head, command=command)
     if json_file is not None:
@@ -163,7 +162,7 @@ def _write(
     """Tables, figures, and the attention of every layer and head between tokens."""
     from safetensors.numpy import save
 
-    from oneword.report.compare_figure import draw_all
+    from oneword.report.compare.figures import draw_all
 
     for name, table in tables.items():
         write_table(table, folder / f"{name}.parquet")

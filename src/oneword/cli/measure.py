@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, overall
-from oneword.errors import RangeError, UnknownNameError
+from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, like_of, overall
+from oneword.errors import RangeError
 from oneword.maps.names import DEFAULT, NAMES
 
 if TYPE_CHECKING:
-    import torch
-
     from oneword.perturb import Constraint
     from oneword.text.encoders import Encoder
     from oneword.vocabulary import Replacements
@@ -208,12 +206,12 @@ def measure(
         if path is not None:
             answers.check_ending(option, path, ending)
     if html is not None:
-        from oneword.report.words_page import check_installed
+        from oneword.report.words.page import check_installed
 
         check_installed()
     position = position or None  # an option that is not given may be an empty list
     several = gaussian is not None or words != 1  # results of the library, not a survey of words
-    like = _like(dtype or ("float64" if several else "float32"), device)
+    like = like_of(dtype or ("float64" if several else "float32"), device)
     silent, names = quiet or json_file == "-", tuple(maps or DEFAULT)
     certify = Certify(1.2 if target is None else target, 10.0 if seconds is None else seconds)
 
@@ -307,16 +305,3 @@ def _real_words(encoder: Encoder, letters: bool, among: Path | None) -> Replacem
     if among is None:
         return Vocabulary.of(encoder, letters=letters)
     return Words.of(encoder, [word for word in word_list(among) if not letters or word.isalpha()])
-
-
-def _like(dtype: str, device: str) -> torch.Tensor:
-    """An empty tensor of that precision on that device."""
-    import torch
-
-    if dtype not in ("float64", "float32"):
-        raise UnknownNameError(f"expected --dtype float64 or float32, got {dtype!r}")
-    try:
-        return torch.empty(0, dtype=torch.float64 if dtype == "float64" else torch.float32, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UnknownNameError(f"expected --device to name a device that is here, got {device!r} ({reason})") from None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from oneword.maps.transformer import TransformerFeatures
     from oneword.perturb import Constraint
     from oneword.profile.profile import Profile
-    from oneword.report.profiled import Profiled
+    from oneword.report.profile.profiled import Profiled
 
 FORMAT = "oneword.profile/1"
 
@@ -122,7 +122,7 @@ class Asked:
 def show(found: Sequence[Profiled]) -> None:
     from rich.console import Console
 
-    from oneword.report.profile_terminal import ProfileView
+    from oneword.report.profile.terminal import ProfileView
 
     Console(highlight=False).print(ProfileView(found))
 
@@ -142,7 +142,7 @@ def write(
 
     shown = [profile.tables for profile in found]
     if html is not None:
-        from oneword.report.profile_page import render
+        from oneword.report.profile.page import render
 
         render(shown, html, command=command)
     for path in tables:
@@ -178,7 +178,7 @@ def _to_json(shown: Sequence[Profiled], command: str) -> dict[str, Any]:
 
 
 def _write_folder(found: Sequence[Profile], folder: Path, silent: bool) -> None:
-    from oneword.report import profile_figures
+    from oneword.report.profile import figures as profile_figures
 
     writable_folder(folder)
     for k, each in enumerate(found):

@@ -17,7 +17,7 @@ from rich.text import Text
 from oneword.errors import NonFiniteError
 from oneword.experiments.fit import Estimate, exponent, ratio
 from oneword.files import write_whole
-from oneword.report.series import first_family, widest
+from oneword.report.paper.series import first_family, widest
 from oneword.report.table import SIGNS, shown
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, bootstrap, norm, t
 
 from oneword.errors import NonFiniteError, RangeError
-from oneword.report.series import CURVE, complete, of_kind, one_word, width
+from oneword.report.paper.series import CURVE, complete, of_kind, one_word, width
 
 LEVEL = 0.95
 RESAMPLES = 4999

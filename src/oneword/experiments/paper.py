@@ -24,8 +24,8 @@ from oneword.experiments.fit import fits
 from oneword.experiments.run import Plan, Progress, run
 from oneword.experiments.spec import load_spec
 from oneword.experiments.verdict import verdict
-from oneword.report.page import check_installed, render
-from oneword.report.paper_figures import draw_all
+from oneword.report.paper.figures import draw_all
+from oneword.report.paper.page import check_installed, render
 
 WIDTH = 384  # of the default encoder, for which the specs are written
 

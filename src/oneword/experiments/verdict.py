@@ -36,7 +36,7 @@ from oneword.experiments.claims import (
     write_verdict,
 )  # fmt: skip
 from oneword.experiments.fit import Estimate, mean, share
-from oneword.report.series import complete, error_bound, of_kind, of_map, one_word, several_words, width
+from oneword.report.paper.series import complete, error_bound, of_kind, of_map, one_word, several_words, width
 from oneword.report.style import FAMILIES
 from oneword.report.table import shown
 

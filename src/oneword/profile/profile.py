@@ -20,7 +20,7 @@ from oneword.perturb import Ball, Constraint
 from oneword.profile.layers import across_heads, across_layers
 from oneword.profile.noise import noise_floor
 from oneword.profile.random_words import random_words
-from oneword.report.profiled import Profiled
+from oneword.report.profile.profiled import Profiled
 from oneword.result import Sensitivity, numbers
 from oneword.search.ascent import Ascent
 from oneword.search.shortlist import Shortlist, shortlist

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oneword.report.table import MOST_LINES, shown
-from oneword.report.words import (
+from oneword.report.words.tables import (
     WORD,
     Line,
     best_replacements,
@@ -79,7 +79,7 @@ class WordsView:
         for piece in pieces(text, lines):
             line = piece.lines.get(name)
             strong = math.nan if line is None else strength(line[column], ends)
-            out.append(_visible(piece.shown), style=None if math.isnan(strong) else _style(strong))
+            out.append(visible(piece.shown), style=None if math.isnan(strong) else heat_style(strong))
         return out
 
     def _scale(self, lines: pd.DataFrame) -> Text:
@@ -87,7 +87,7 @@ class WordsView:
         low, high = strengths(lines, column)[name]
         out = Text(f"{column} of {name}: {shown(low, 2)} ")
         for step in range(len(HEAT)):
-            out.append("  ", style=_style(step / (len(HEAT) - 1)))
+            out.append("  ", style=heat_style(step / (len(HEAT) - 1)))
         return out.append(f" {shown(high, 2)}")
 
     # The table ------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class WordsView:
                 for cell in self._cells(word.get(name), self.best.get((text, window, position, name), []), real)
             ]
             number = "–" if label["index"] is None else str(label["index"])
-            grid.add_row(number, Text(_visible(str(label["word"]))), *cells)
+            grid.add_row(number, Text(visible(str(label["word"]))), *cells)
         return grid
 
     def _cells(self, line: Line | None, best: Sequence[Line], real: bool) -> list[Text]:
@@ -142,8 +142,8 @@ class WordsView:
         if not real:
             return [*ball, Text(shown(line["random_ball"], 2), style="dim")]
         at_least = "≥ " if line["kind"] == "lower bound" else ""
-        more = [f"{_visible(each['replacement'])} {each['value']:.2f}" for each in best]
-        named = "\n".join(more) if self.top > 1 else _visible(line["replacement"] or "–")
+        more = [f"{visible(each['replacement'])} {each['value']:.2f}" for each in best]
+        named = "\n".join(more) if self.top > 1 else visible(line["replacement"] or "–")
         return [
             *ball,
             Text(at_least) + _number(line["S_word"], line["S_word_spread"]),
@@ -163,20 +163,20 @@ class WordsView:
             becomes = f"{line['word']} → {line['replacement']}" if line["replacement"] else "–"
             grid.add_row(
                 str(line["text"]),
-                Text(_visible(line["shown"])),
+                Text(visible(line["shown"])),
                 line["map"],
                 str(line["words"]),
                 shown(line["S_ball"], 2),
                 shown(line["upper"], 2),
-                Text(_visible(line["ball_word"])),
+                Text(visible(line["ball_word"])),
                 at_least + shown(line["S_word"], 2),
-                Text(_visible(becomes)),
+                Text(visible(becomes)),
                 shown(line["random_word"], 2),
             )
         return grid
 
 
-def _style(strong: float) -> str:
+def heat_style(strong: float) -> str:
     background, ink = HEAT[min(len(HEAT) - 1, int(strong * len(HEAT)))]
     # Without colours the boldest words still stand out.
     return f"{'bold ' if strong > 2 / 3 else ''}{ink} on {background}"
@@ -187,7 +187,7 @@ def _number(value: float, spread: float) -> Text:
     return out if math.isnan(spread) else out.append(f" ± {spread:.2f}", style="dim")
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Control characters would move the cursor or recolour the terminal: they are shown, not sent."""
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text

@@ -13,9 +13,9 @@ from typing import Any
 import pandas as pd
 
 from oneword.files import write_whole
-from oneword.report.charts import charts, same_legend
-from oneword.report.plates import fit_of, plates, pupils
-from oneword.report.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
+from oneword.report.paper.charts import charts, same_legend
+from oneword.report.paper.plates import fit_of, plates, pupils
+from oneword.report.paper.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
 from oneword.report.style import MAPS, OBJECTIVES
 from oneword.report.table import SIGNS, shown
 from oneword.report.templating import missing_for_pages, page_template

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from oneword.report.captions import CAPTIONS
 from oneword.report.panels import Axis, Heat, Mark, Panel, Plate, numbers
-from oneword.report.series import (
+from oneword.report.paper.captions import CAPTIONS
+from oneword.report.paper.series import (
     complete,
     error_bound,
     first_family,

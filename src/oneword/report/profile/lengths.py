@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from oneword.report.panels import Axis, Mark, Panel, Plate, numbers
-from oneword.report.plates import LENGTH
+from oneword.report.paper.plates import LENGTH
 from oneword.report.style import KINDS, ORANGE, Look
 from oneword.report.table import shown
 

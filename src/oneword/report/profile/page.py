@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from oneword.files import write_whole
-from oneword.report.compare_page import _cell as heat_cell
+from oneword.report.heat import heat_cell
 from oneword.report.panel_svg import HEIGHT, WIDTH, picture
 from oneword.report.panels import shared
-from oneword.report.profile_lengths import lengths_plate
-from oneword.report.profiled import (
+from oneword.report.profile.lengths import lengths_plate
+from oneword.report.profile.profiled import (
     SHADES,
     Profiled,
     at_least,
@@ -33,8 +33,8 @@ from oneword.report.profiled import (
 )
 from oneword.report.table import shown, to_records
 from oneword.report.templating import page_template
-from oneword.report.words import Piece, pieces, shortened, strength
-from oneword.report.words_page import facts
+from oneword.report.words.page import facts
+from oneword.report.words.tables import Piece, pieces, shortened, strength
 
 TEMPLATE = "profile.html.j2"
 MOST_WORDS = 300  # of a text, in heat maps and tables on the page, so that it opens at once

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from oneword.report.compared import (
+from oneword.report.compare.compared import (
     Line,
     Tables,
     attention_of,
@@ -24,8 +24,7 @@ from oneword.report.compared import (
 )
 from oneword.report.panels import Heat
 from oneword.report.table import shown
-from oneword.report.words_terminal import _style as heat_style
-from oneword.report.words_terminal import _visible as visible
+from oneword.report.words.terminal import heat_style, visible
 
 _FIRST, _COLUMN = 38, 7  # columns that the first part of the table takes, and a word at least
 _MOST_MAPPED = 12  # words: larger maps are for a page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from oneword.files import write_whole
-from oneword.report.compared import (
+from oneword.report.compare.compared import (
     Tables,
     attention_of,
     difference_of,
@@ -22,6 +21,7 @@ from oneword.report.compared import (
     most_moved,
     names_of,
 )
+from oneword.report.heat import heat_cell
 from oneword.report.panels import Heat
 from oneword.report.table import shown
 from oneword.report.templating import page_template
@@ -149,17 +149,8 @@ def _maps(tables: Tables) -> list[dict[str, Any]]:
 def _square(heat: Heat, scale: float) -> dict[str, Any]:
     """A heat map as a table: words, and rows of cells."""
     numbered = len(heat.tokens) <= NUMBERED
-    rows = [[_cell(x, scale, numbered) for x in row] for row in heat.weights]
+    rows = [[heat_cell(x, scale, numbered) for x in row] for row in heat.weights]
     return {"words": heat.tokens, "rows": list(zip(heat.tokens, rows, strict=True)), "numbered": numbered}
-
-
-def _cell(x: float | None, scale: float, numbered: bool = True) -> dict[str, Any]:
-    """Strength from 0 to 100, sign, and what is written there."""
-    if x is None or math.isnan(x):
-        return {"strong": 0, "less": False, "shown": "–" if numbered else ""}
-    text = f"{abs(x):.2f}".removeprefix("0")
-    sign = "−" if x < 0 and text != ".00" else ""
-    return {"strong": round(100 * min(1.0, abs(x) / scale)), "less": x < 0, "shown": sign + text if numbered else ""}
 
 
 def _layers(tables: Tables) -> dict[str, Any]:
@@ -169,7 +160,7 @@ def _layers(tables: Tables) -> dict[str, Any]:
     names: dict[int, str] = {line["pair"]: label(line) for line in moved}
     cells: dict[int, list[dict[str, Any]]] = {}
     for line in moved:
-        cells.setdefault(line["layer"], []).append(_cell(line["change"], scale))
+        cells.setdefault(line["layer"], []).append(heat_cell(line["change"], scale))
     rows = [{**line, "cells": cells[line["layer"]]} for line in lines(tables["layers"])]
     return {"names": list(names.values()), "rows": rows}
 
@@ -181,7 +172,7 @@ def _heads(heads: pd.DataFrame) -> dict[str, Any]:
     for line in lines(heads):
         said = label({**line, "how": "equal" if line["word_a"] == line["word_b"] else "replace"})
         title = f"layer {line['layer']}, head {line['head']}: most at “{said}”, {shown(line['most'], 2)}"
-        rows.setdefault(line["layer"], []).append(_cell(line["change"], scale) | {"title": title})
+        rows.setdefault(line["layer"], []).append(heat_cell(line["change"], scale) | {"title": title})
     return {"heads": sorted(set(heads["head"])), "rows": list(rows.items())}
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 
-from oneword.files import write_whole
-from oneword.report.compared import Tables, attention_of, label, largest, lines, map_name, names_of
-from oneword.report.paper_figures import METADATA, PAGE
+from oneword.report.compare.compared import Tables, attention_of, label, largest, lines, map_name, names_of
+from oneword.report.heat import draw_heat
+from oneword.report.paper.figures import PAGE
+from oneword.report.saving import save_figure
 from oneword.report.style import BLUE, GREY, STYLE, plain
 
-NAMED = 60  # words: axes of larger maps count instead
-WRITTEN = 12  # words: cells of larger maps have no numbers
 SMALL = {**STYLE, "font.size": 8, "axes.titlesize": 8}
 
 
@@ -42,7 +38,7 @@ def attention(texts: Sequence[str], tables: Tables, layer: int = 1, head: int | 
         figure = Figure(figsize=(PAGE, min(3.4, 2.2 + 0.12 * count)), layout="constrained")
         both = figure.subplots(1, 2)
         for axes, heat, name in zip(both, maps, names_of(texts, 44), strict=True):
-            image = _heat(axes, np.array(heat.weights), heat.tokens, heat.tokens, largest(maps))
+            image = draw_heat(axes, np.array(heat.weights), heat.tokens, heat.tokens, largest(maps))
             axes.set_title(plain(name), loc="left")
             axes.set(xlabel="to", ylabel="from", aspect="equal")
         figure.colorbar(image, ax=both, label=f"attention, {map_name(layer, head)}", shrink=0.8)
@@ -58,7 +54,7 @@ def layers(tables: Tables) -> Figure:
         figure = Figure(figsize=(PAGE, min(6.0, 1.7 + 0.16 * len(square))), layout="constrained")
         words, whole = figure.subplots(1, 2, width_ratios=[3, 1.6])
         rows = [str(layer) for layer in square.index]
-        image = _heat(words, square.to_numpy(), rows, names, float(np.nanmax(square.to_numpy())) or 1.0)
+        image = draw_heat(words, square.to_numpy(), rows, names, float(np.nanmax(square.to_numpy())) or 1.0)
         words.set(ylabel="after layer", aspect="auto")
         figure.colorbar(image, ax=words, label="change of a word")
         whole.plot(table["layer"], table["whole"], color=BLUE, marker="o", ms=3.5, lw=1.1, label="whole text")
@@ -76,7 +72,7 @@ def heads(tables: Tables) -> Figure:
     with matplotlib.rc_context(SMALL):
         figure = Figure(figsize=(min(PAGE, 1.6 + 0.3 * len(columns)), 1.1 + 0.22 * len(rows)), layout="constrained")
         axes = figure.subplots()
-        image = _heat(axes, square.to_numpy(), rows, columns, float(square.to_numpy().max()) or 1.0)
+        image = draw_heat(axes, square.to_numpy(), rows, columns, float(square.to_numpy().max()) or 1.0)
         axes.set(xlabel="head", ylabel="layer", aspect="auto")
         figure.colorbar(image, ax=axes, label="attention that\ngoes elsewhere")
     return figure
@@ -101,36 +97,8 @@ def answers(texts: Sequence[str], tables: Tables) -> Figure:
     return figure
 
 
-def _heat(axes: Axes, weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], most: float) -> AxesImage:
-    """Shades from 0 to `most`, names where there is room for them, numbers where they can be read."""
-    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=most)
-    for axis, names in ((axes.xaxis, columns), (axes.yaxis, rows)):
-        if len(names) <= NAMED:
-            axis.set_ticks(range(len(names)), [plain(_shortened(name)) for name in names])
-            axis.set_tick_params(labelsize=8 if len(names) <= 24 else 5)
-    if len(columns) <= NAMED and not all(name.isdigit() for name in columns):
-        axes.tick_params(axis="x", rotation=60)
-    axes.spines[:].set_visible(False)
-    if weights.shape[1] <= WRITTEN:
-        for (i, j), x in np.ndenumerate(weights):
-            ink = "white" if x > 0.6 * most else "black"
-            axes.text(j, i, f"{x:.2f}".removeprefix("0"), ha="center", va="center", fontsize=6, color=ink)
-    return image
-
-
-def _shortened(word: str, most: int = 16) -> str:
-    return word if len(word) <= most else word[: most - 1] + "…"
-
-
 def _write(figure: Figure, out: Path, name: str) -> list[Path]:
     with matplotlib.rc_context(SMALL):
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # placed once, for all formats
-    paths = []
-    for suffix, metadata in METADATA.items():
-        with matplotlib.rc_context(STYLE):
-            content = io.BytesIO()
-            figure.savefig(content, format=suffix, metadata=metadata, dpi=300)
-        paths.append(out / f"{name}.{suffix}")
-        write_whole(paths[-1], content.getvalue())
-    return paths
+    return save_figure(figure, out, name)

@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from oneword.errors import RangeError
-from oneword.report.compare_figure import NAMED, SMALL, heads
-from oneword.report.compare_figure import _heat as heat
-from oneword.report.paper_figures import PAGE, draw
-from oneword.report.profile_lengths import lengths_plate
-from oneword.report.profiled import Profiled
+from oneword.report.compare.figures import SMALL, heads
+from oneword.report.heat import NAMED, draw_heat
+from oneword.report.paper.figures import PAGE, draw
+from oneword.report.profile.lengths import lengths_plate
+from oneword.report.profile.profiled import Profiled
 from oneword.report.style import plain
 
 TITLE, NARROW = 46, 32  # letters of a line above one of two panels, of three
@@ -30,7 +30,7 @@ def layers_figure(profile: Profiled) -> Figure:
         figure = Figure(figsize=(PAGE, min(6.0, 1.5 + 0.16 * len(square))), layout="constrained")
         axes = figure.subplots()
         names = [str(words[position]) for position in square.columns]
-        image = heat(axes, values, [str(layer) for layer in square.index], names, float(square.max().max()) or 1.0)
+        image = draw_heat(axes, values, [str(layer) for layer in square.index], names, float(square.max().max()) or 1.0)
         axes.set(ylabel="layer", aspect="auto")
         if len(names) > NAMED:
             axes.set_xlabel("changed word, in the order of the text")

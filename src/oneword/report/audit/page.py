@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from oneword.files import write_whole
-from oneword.report.audit_chart import aucs, changes, hearing
-from oneword.report.audit_tables import SAID, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
+from oneword.report.audit.chart import aucs, changes, hearing
+from oneword.report.audit.tables import SAID, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
 from oneword.report.templating import page_template
 
 TEMPLATE = "audit.html.j2"

@@ -12,7 +12,8 @@ import pandas as pd
 from oneword.files import write_whole
 from oneword.report.table import shown
 from oneword.report.templating import page_template
-from oneword.report.words import (
+from oneword.report.words.chart import chart
+from oneword.report.words.tables import (
     SHADES,
     WORD,
     Line,
@@ -29,7 +30,6 @@ from oneword.report.words import (
     strengths,
     summary,
 )
-from oneword.report.words_chart import chart
 
 MOST_WORDS = 300  # on the page, so that it opens at once; tables hold all
 TEMPLATE = "words.html.j2"

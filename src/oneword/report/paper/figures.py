@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,13 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from oneword.errors import FileFormatError
-from oneword.files import write_whole
 from oneword.report.panels import Axis, Mark, Panel, Plate, shared, span, ticks
-from oneword.report.plates import plates
+from oneword.report.paper.plates import plates
+from oneword.report.saving import save_figure
 from oneword.report.style import STYLE, plain
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a two-column page, and both
 HEIGHT, LINE = 2.1, 0.13  # of a panel, and of a line of its legend
-# No dates and no versions inside the files.
-METADATA: dict[str, dict[str, Any]] = {
-    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-}
 DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5))}
 
 
@@ -38,13 +31,7 @@ def draw_all(table: pd.DataFrame, out: Path, fits: pd.DataFrame | None = None) -
     files = []
     for plate in plates(table, fits):
         if plate.panels:
-            figure = draw(plate)
-            for suffix, metadata in METADATA.items():
-                files.append(out / f"{plate.id}.{suffix}")
-                with matplotlib.rc_context(STYLE):
-                    buffer = io.BytesIO()
-                    figure.savefig(buffer, format=suffix, metadata=metadata, dpi=300)
-                write_whole(files[-1], buffer.getvalue())
+            files += save_figure(draw(plate), out, plate.id)
     return files
 
 

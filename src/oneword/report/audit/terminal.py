@@ -11,9 +11,9 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from oneword.report.audit_tables import Line, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
+from oneword.report.audit.tables import Line, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
 from oneword.report.table import SIGNS, shown
-from oneword.report.words_terminal import _visible as visible
+from oneword.report.words.terminal import visible
 
 EXAMPLES = 1  # of each type; pages and JSON have them all
 

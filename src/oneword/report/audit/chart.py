@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from oneword.report.audit_tables import SAID, models_of, of_model
+from oneword.report.audit.tables import SAID, models_of, of_model
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340.0, 220.0, 46.0, 12.0, 14.0, 34.0
 _ROW, _NAMES = 18.0, 88.0  # of the chart of AUCs: height of a line, room for the names of types

@@ -11,8 +11,8 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType,
 from rich.table import Table
 from rich.text import Text
 
-from oneword.report.profile_lengths import lengths_plate
-from oneword.report.profiled import (
+from oneword.report.profile.lengths import lengths_plate
+from oneword.report.profile.profiled import (
     Line,
     Profiled,
     at_least,
@@ -28,10 +28,8 @@ from oneword.report.profiled import (
     top_word,
 )
 from oneword.report.table import MOST_LINES, shown
-from oneword.report.words import pieces, shortened, strength
-from oneword.report.words_terminal import HEAT, MOST_TEXTS
-from oneword.report.words_terminal import _style as heat_style
-from oneword.report.words_terminal import _visible as visible
+from oneword.report.words.tables import pieces, shortened, strength
+from oneword.report.words.terminal import HEAT, MOST_TEXTS, heat_style, visible
 
 BLOCKS = " ░▒▓█"  # legible where there are no colours
 MOST_WIDE = 7  # layers; so that a table fits into 80 columns

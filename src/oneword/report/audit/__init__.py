@@ -1,0 +1,1 @@
+"""An encoder's signal against its noise: tables, chart, page and terminal."""

@@ -1,0 +1,1 @@
+"""Trained models at texts: tables, figures, page and terminal."""

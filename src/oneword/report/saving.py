@@ -1,0 +1,32 @@
+"""Figures as files: PDF, SVG and PNG, the same bytes from the same figure, each whole or not at all."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from oneword.files import write_whole
+from oneword.report.style import STYLE
+
+# No dates and no versions inside the files.
+METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure whose parts are placed in every format."""
+    paths = []
+    for suffix, metadata in METADATA.items():
+        with matplotlib.rc_context(STYLE):
+            content = io.BytesIO()
+            figure.savefig(content, format=suffix, metadata=metadata, dpi=300)
+        paths.append(folder / f"{name}.{suffix}")
+        write_whole(paths[-1], content.getvalue())
+    return paths

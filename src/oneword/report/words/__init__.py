@@ -1,0 +1,1 @@
+"""The words of a text under maps: tables, chart, page and terminal."""
