@@ -1,5 +1,6 @@
-"""One hypothesis profile for all tests (the same examples on every run), and the command as a person runs it."""
+"""One hypothesis profile for all tests (the same examples on every run), the command as a person runs it, a browser."""
 
+import shutil
 import sys
 from dataclasses import dataclass
 
@@ -37,3 +38,21 @@ def oneword(capsys, monkeypatch):
         return Run(stopped.value.code or 0, *capsys.readouterr())
 
     return run
+
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as api:
+        chromium = api.chromium.launch(executable_path=BROWSER, args=OPTIONS)
+        yield chromium
+        chromium.close()

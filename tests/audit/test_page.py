@@ -8,7 +8,7 @@ from oneword.audit.audit import audit
 from oneword.audit.question import Question
 from oneword.report.audit.page import render
 from tests.audit.cases import DEAF, KEEN, Bag, reviews
-from tests.report.conftest import browser  # noqa: F401
+from tests.pages import SCHEMES, SIZES, opened
 from tests.survey_cases import EVIL, QUOTES
 
 TABLES = ("edits", "types", "against", "lengths", "chunks", "worst", "verdicts")
@@ -39,18 +39,9 @@ def test_the_page_says_what_was_missed_and_what_the_numbers_are(path):
         assert what in page
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_browser_shows_it_in_silence(browser, path, width, scheme):  # noqa: F811
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
-    tab, heard = context.new_page(), []
-    tab.on("console", lambda message: heard.append(message.text))
-    tab.on("pageerror", lambda error: heard.append(str(error)))
-    tab.on("dialog", lambda dialog: heard.append(dialog.message))
-    tab.on("request", lambda request: heard.append(request.url) if request.url != path.as_uri() else None)
-    tab.goto(path.as_uri(), wait_until="load")
-    assert tab.title() == "Does the encoder notice?"
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
-    assert tab.locator("svg.chart[role=img]").count() >= 2
-    assert heard == []
-    context.close()
+@SIZES
+@SCHEMES
+def test_the_browser_shows_it_in_silence(browser, path, width, scheme):
+    with opened(browser, path, width, scheme) as tab:
+        assert tab.title() == "Does the encoder notice?"
+        assert tab.locator("svg.chart[role=img]").count() >= 2

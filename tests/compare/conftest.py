@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from oneword.maps.transformer import TransformerFeatures
-from tests.report.conftest import browser  # noqa: F401 - a fixture, used by its name
 from tests.text.tiny_models import write_model
 
 

@@ -1,13 +1,12 @@
 """The page of two texts: every text escaped, no script, no request; and a browser that agrees."""
 
-import re
-
 import pytest
 
 from oneword.compare.comparison import compare
 from oneword.compare.prompts import Prompt, ask
 from oneword.report.compare.figures import draw_all
 from oneword.report.compare.page import render
+from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 
 EVIL, QUOTES = "<script>1</script>", '"><img src=x>'  # short: the window of a tiny model is small
 A, B = f"I love {QUOTES} film", f"I love {EVIL} film"
@@ -38,10 +37,7 @@ def test_texts_are_escaped_everywhere(path):
 
 
 def test_nothing_outside_the_file_is_named(path):
-    page = path.read_text()
-    assert set(re.findall(r'\b(?:src|href|action)="([^"]*)"|url\(([^)]*)\)', page)) == {("data:,", "")}
-    assert "default-src 'none'" in page
-    assert "script-src" not in page
+    assert_names_nothing_outside(path)
 
 
 def test_prompts_alone_are_a_page_too(found, tmp_path):
@@ -77,23 +73,14 @@ def test_figures_are_the_same_bytes_again(found, tmp_path):
         assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@SIZES
+@SCHEMES
 def test_the_browser_shows_it_in_silence(browser, path, width, scheme):
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
-    tab, heard = context.new_page(), []
-    tab.on("console", lambda message: heard.append(message.text))
-    tab.on("pageerror", lambda error: heard.append(str(error)))
-    tab.on("dialog", lambda dialog: heard.append(dialog.message))
-    tab.on("request", lambda request: heard.append(request.url) if request.url != path.as_uri() else None)
-    tab.goto(path.as_uri(), wait_until="load")
-    assert tab.title() == "What did one word change?"
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
-    assert tab.locator(".squares:visible").count() == 1
-    assert tab.locator("#attention label:has(:checked)").inner_text() == "layer 1, head 1"
-    shade = "getComputedStyle(document.querySelector('.both .changed span')).backgroundColor"
-    before = tab.evaluate(shade)
-    tab.locator("#words .choice label").first.click()  # another layer, without a script
-    assert tab.evaluate(shade) != before
-    assert heard == []
-    context.close()
+    with opened(browser, path, width, scheme) as tab:
+        assert tab.title() == "What did one word change?"
+        assert tab.locator(".squares:visible").count() == 1
+        assert tab.locator("#attention label:has(:checked)").inner_text() == "layer 1, head 1"
+        shade = "getComputedStyle(document.querySelector('.both .changed span')).backgroundColor"
+        before = tab.evaluate(shade)
+        tab.locator("#words .choice label").first.click()  # another layer, without a script
+        assert tab.evaluate(shade) != before

@@ -16,6 +16,7 @@ from oneword.report.profile.page import ACROSS, MOST_TEXTS, MOST_WORDS, render
 from oneword.report.profile.profiled import Profiled, headline, hows, percent, top_word
 from oneword.report.profile.terminal import BLOCKS, ProfileView
 from tests.fake_profile import REVIEW, exponents, lengths, profile
+from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 
 EVIL = "</script><script>document.title='broken'</script>"
 QUOTES = "\"><img/src=x/onerror=alert('1')>"
@@ -54,10 +55,7 @@ def test_texts_are_escaped_everywhere(path):
 
 
 def test_nothing_outside_the_file_is_named(path):
-    page = path.read_text()
-    assert set(re.findall(r'\b(?:src|href|action)="([^"]*)"|url\(([^)]*)\)', page)) == {("data:,", "")}
-    assert "default-src 'none'" in page
-    assert "script-src" not in page
+    assert_names_nothing_outside(path)
 
 
 def test_the_headline_says_what_one_word_can_do():
@@ -259,22 +257,13 @@ def test_a_figure_of_nothing_says_what_to_measure():
 # A browser ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@SIZES
+@SCHEMES
 def test_the_browser_shows_it_in_silence(browser, path, width, scheme):
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
-    tab, heard = context.new_page(), []
-    tab.on("console", lambda message: heard.append(message.text))
-    tab.on("pageerror", lambda error: heard.append(str(error)))
-    tab.on("dialog", lambda dialog: heard.append(dialog.message))
-    tab.on("request", lambda request: heard.append(request.url) if request.url != path.as_uri() else None)
-    tab.goto(path.as_uri(), wait_until="load")
-    assert tab.title() == "What can one word do to it?"
-    assert tab.locator(".review").first.inner_text().split() == TEXT.split()
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
-    shade = "getComputedStyle(document.querySelector('.review span')).backgroundColor"
-    before = tab.evaluate(shade)
-    tab.locator(".choice label").nth(1).click()  # another scale of colours, without a script
-    assert tab.evaluate(shade) != before
-    assert heard == []
-    context.close()
+    with opened(browser, path, width, scheme) as tab:
+        assert tab.title() == "What can one word do to it?"
+        assert tab.locator(".review").first.inner_text().split() == TEXT.split()
+        shade = "getComputedStyle(document.querySelector('.review span')).backgroundColor"
+        before = tab.evaluate(shade)
+        tab.locator(".choice label").nth(1).click()  # another scale of colours, without a script
+        assert tab.evaluate(shade) != before

@@ -1,6 +1,5 @@
 """The page of a survey: one small file, every text escaped, no script, no request; and a browser that agrees."""
 
-import re
 import sys
 
 import pandas as pd
@@ -9,6 +8,7 @@ import pytest
 from oneword.errors import MissingExtraError
 from oneword.report.words.page import MOST_WORDS, check_installed, render
 from oneword.report.words.tables import over_seeds, pieces
+from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 from tests.survey_cases import EVIL, QUOTES, about, replacements, table
 
 TEXT = f"I love {EVIL} and {QUOTES} much"
@@ -30,10 +30,7 @@ def test_texts_are_escaped_everywhere(path):
 
 
 def test_nothing_outside_the_file_is_named(path):
-    page = path.read_text()
-    assert set(re.findall(r'\b(?:src|href|action)="([^"]*)"|url\(([^)]*)\)', page)) == {("data:,", "")}
-    assert "default-src 'none'" in page
-    assert "script-src" not in page
+    assert_names_nothing_outside(path)
 
 
 def test_a_long_review_is_a_small_page_and_a_longer_one_says_what_it_leaves_out(tmp_path):
@@ -89,22 +86,13 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch):
         check_installed()
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@SIZES
+@SCHEMES
 def test_the_browser_shows_it_in_silence(browser, path, width, scheme):
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
-    tab, heard = context.new_page(), []
-    tab.on("console", lambda message: heard.append(message.text))
-    tab.on("pageerror", lambda error: heard.append(str(error)))
-    tab.on("dialog", lambda dialog: heard.append(dialog.message))
-    tab.on("request", lambda request: heard.append(request.url) if request.url != path.as_uri() else None)
-    tab.goto(path.as_uri(), wait_until="load")
-    assert tab.title() == "How far does one word move it?"
-    assert tab.locator(".review").inner_text().split() == TEXT.split()
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
-    shade = "getComputedStyle(document.querySelector('.review span')).backgroundColor"
-    before = tab.evaluate(shade)
-    tab.locator(".choice label").nth(1).click()  # another scale of colours, without a script
-    assert tab.evaluate(shade) != before
-    assert heard == []
-    context.close()
+    with opened(browser, path, width, scheme) as tab:
+        assert tab.title() == "How far does one word move it?"
+        assert tab.locator(".review").inner_text().split() == TEXT.split()
+        shade = "getComputedStyle(document.querySelector('.review span')).backgroundColor"
+        before = tab.evaluate(shade)
+        tab.locator(".choice label").nth(1).click()  # another scale of colours, without a script
+        assert tab.evaluate(shade) != before
