@@ -67,7 +67,7 @@ def test_a_trained_model_beside_random_words(tiny_model: str, tmp_path: Path) ->
     assert set(table["objective"]) == {"pooled, layer 2"}
     pd.testing.assert_frame_equal(run_cell(cells[0]), table.iloc[:1], check_exact=True)
     fitted = trained_fits(table)
-    assert fitted["column"].tolist() == ["value", "real_max", "real_mean"]
+    assert fitted["column"].tolist() == ["sup", "best_word", "random_word"]
     truth = exponent(table, y="real_mean")
     assert fitted["slope"].iloc[-1] == truth.slope
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, Quiet, Seed, dump, watched
+from oneword.cli.common import Debug, Quiet, Seed, dump, watched, writable_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,9 +140,9 @@ def sweep(
         table = run(
             wanted.cells, folder, workers=workers, cluster=cluster, progress=progress, on_start=start, about=about
         )
+    _show_trained(table, folder, quiet)
     if not quiet:
         _show_exponents(fits(table))
-        _show_trained(table)
         typer.echo(f"written to {folder}: {len(table)} rows in results.parquet, run.json")
 
 
@@ -163,29 +163,34 @@ def _show_exponents(found: pd.DataFrame) -> None:
     Console().print(grid)
 
 
-def _show_trained(table: pd.DataFrame) -> None:
-    """Trained models: what each quantity is at each length, and how it goes with n."""
-    from oneword.experiments.fit import TRAINED, trained_fits
+def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
+    """Trained models: what each quantity is at each length and how it goes with n, as a table and a figure."""
+    from oneword.experiments.fit import trained_fits, trained_lengths
 
-    found = trained_fits(table)
+    lengths, found = trained_lengths(table), trained_fits(table)
     if found.empty:
         return
     from rich.console import Console
     from rich.table import Table
 
-    rows = table[table["kind"] == "trained"]
-    lengths = sorted(rows["n"].unique())
+    from oneword.report.profile.figures import lengths_figure
+    from oneword.report.profile.lengths import CURVES
+    from oneword.report.saving import save_figure
+
+    save_figure(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
+    if quiet:
+        return
+    sizes = sorted(lengths["n"].unique())
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("model", "objective", "relative change by", *(f"n = {n}" for n in lengths), "∝ n^", "95 % interval"):
+    for title in ("model", "output", "mean over texts", *(f"n = {n}" for n in sizes), "∝ n^", "95 % interval"):
         grid.add_column(title, justify="right" if title.startswith("n =") else "left")
     for line in found.to_dict(orient="records"):
-        own = rows[(rows["map"] == line["model"]) & (rows["objective"] == line["objective"])]
+        own = lengths[(lengths["model"] == line["model"]) & (lengths["output"] == line["output"])]
         means = own.groupby("n")[line["column"]].mean()
-        values = [f"{means[n]:.3f}" if n in means else "–" for n in lengths]
-        interval = f"{line['low']:+.3f} … {line['high']:+.3f}"
-        grid.add_row(
-            line["model"], line["objective"], TRAINED[line["column"]], *values, f"{line['slope']:+.3f}", interval
-        )
+        values = [f"{means[n]:.2f}" if n in means else "–" for n in sizes]
+        interval = f"{line['low']:+.2f} … {line['high']:+.2f}"
+        name = CURVES[line["column"]].name
+        grid.add_row(line["model"], line["output"], name, *values, f"{line['slope']:+.2f}", interval)
     Console().print(grid)
 
 

@@ -134,20 +134,25 @@ def fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
 
 
 # Of a trained model: the sup, random real words on average, and the one of them that does most.
-TRAINED = {"value": "sup", "real_max": "best of the random words", "real_mean": "random word"}
+TRAINED = {"value": "sup", "real_max": "best_word", "real_mean": "random_word"}
 
 
 def trained_fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """The exponents of trained models in n: model, objective, column, shown, slope, low, high, intercept."""
+    """The exponents in n of what `trained_lengths` gives: model, output, column, slope, low, high."""
     lines: list[dict[str, Any]] = []
-    for (model, objective), rows in of_kind(table, "trained").groupby(["map", "objective"], sort=True):
-        for column, shown in TRAINED.items():
-            if rows["n"].nunique() < 2:
-                continue
-            fitted = exponent(rows, y=column, seed=seed)
-            about = {"model": model, "objective": objective, "column": column, "shown": shown}
-            lines.append(about | {name: getattr(fitted, name) for name in ("slope", "low", "high", "intercept")})
-    return pd.DataFrame(lines, columns=["model", "objective", "column", "shown", "slope", "low", "high", "intercept"])
+    for (model, output), rows in trained_lengths(table).groupby(["model", "output"], sort=True):
+        for column in TRAINED.values():
+            if rows["n"].nunique() > 1:
+                fitted = exponent(rows, y=column, seed=seed)
+                about = {"model": model, "output": output, "column": column}
+                lines.append(about | {"slope": fitted.slope, "low": fitted.low, "high": fitted.high})
+    return pd.DataFrame(lines, columns=["model", "output", "column", "slope", "low", "high"])
+
+
+def trained_lengths(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of trained models by the names that pictures have: model, output, n, trial, and those of TRAINED."""
+    rows = of_kind(table, "trained").rename(columns={"map": "model", "objective": "output", **TRAINED})
+    return rows[["model", "output", "n", "trial", *TRAINED.values()]].reset_index(drop=True)
 
 
 def _alike(rows: pd.DataFrame) -> bool:
