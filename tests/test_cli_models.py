@@ -21,7 +21,7 @@ def model(tmp_path_factory):
 def test_the_words_the_layers_and_the_twin(oneword, model):
     run = oneword("measure", TEXT, "--model", model, "--reinit", "--quick")
     assert run.returncode == 0, run.stderr
-    for what in ("love", "S ≥", "first order", "random word", "tiny re-initialised (seed 0)", "lower bound"):
+    for what in ("love", "S ≥", "First order", "random", "tiny re-initialised (seed 0)", "lower bound"):
         assert what in run.stdout
 
 
@@ -44,7 +44,9 @@ def test_everything_that_is_written_opens(oneword, model, tmp_path):
     [
         (["--layer", "9"], "expected layer from 0 to 2, the layers of tiny, got 9"),
         (["--output", "pool"], "expected output out of hidden, pooled, cls, logits, attention, got 'pool'"),
-        (["--map", "rf"], "expected --model without --map, got both"),
+        (["--map", "rf"], "expected --model without --map"),
+        (["--letters"], "expected --model without --letters"),
+        (["--real-words", "-1"], "expected --real-words of at least 0, got -1"),
         (["--position", "40"], "expected --position from 0 to 4, got 40"),
         (["--module", "encoder.layers.1"], "did you mean 'encoder.layer.1'?"),
     ],
@@ -54,6 +56,11 @@ def test_what_cannot_be_is_one_line(oneword, model, options, said):
     assert run.returncode == 2
     assert said in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
+
+
+def test_options_of_models_without_a_model_are_refused(oneword):
+    run = oneword("measure", TEXT, "--layer", "3")
+    assert (run.returncode, "expected --model with --layer" in run.stderr) == (2, True)
 
 
 def test_a_text_longer_than_the_window_and_a_folder_that_is_none(oneword, model, tmp_path):

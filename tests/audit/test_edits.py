@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from oneword.audit import noise_rules, signal_rules
 from oneword.audit.edits import difference, edited
+from oneword.audit.english import fits_article
 from oneword.audit.lexicon import swaps
 from oneword.audit.rules import NAMES, RULES, chosen
 from oneword.errors import UnknownNameError
@@ -39,6 +40,8 @@ def every(places, text):
         ("There is nothing", set()),  # denied already
         ("HE IS GOOD", {"HE IS NOT GOOD"}),
         ("My will", set()),  # nothing that follows
+        ("whether or not it works", set()),  # no denial by itself
+        ("She doesn’t know", {"She does know"}),
     ],
 )
 def test_negation(text, wanted):
@@ -52,6 +55,10 @@ def test_numbers_keep_their_form():
     assert "In 1994 it took 25 men and seven boats" in made
     assert not any("994 it" in text for text in made if "1994" not in text)
     assert every(signal_rules.numbers, "v2.5 and 8/10 and $30") == set()  # parts of something else
+    assert every(signal_rules.numbers, "at 10:30 sharp") == set()
+    assert "Part 7: the end" in every(signal_rules.numbers, "Part 2: the end")
+    assert every(signal_rules.numbers, "an 8 again") == set()  # no other digit takes "an"
+    assert "a 80 again" not in every(signal_rules.numbers, "a 10 again")
 
 
 def test_names_are_swapped_within_their_list():
@@ -66,12 +73,34 @@ def test_opposites_and_synonyms_keep_capitals_and_articles():
     assert every(signal_rules.antonyms, "an excellent film") == {"an awful film"}
     assert every(noise_rules.synonyms, "a film") == {"a movie"}
     assert every(noise_rules.synonyms, "an odd man") == set()  # "an strange man" would be a second change
+    assert every(signal_rules.antonyms, "a dishonest clerk") == set()  # "a honest clerk"
+
+
+@pytest.mark.parametrize("word", ["hour", "honest", "apple", "uninteresting", "onerous", "unidentified"])
+def test_articles_follow_the_sound(word):
+    assert fits_article(word, "an")
+    assert not fits_article(word, "a")
+    for other in ("useful", "unique", "European", "one", "house", "film"):
+        assert fits_article(other, "a")
+        assert not fits_article(other, "an")
+
+
+def test_words_of_a_phrase_stay():
+    assert every(signal_rules.antonyms, "he left before long") == set()
+    assert every(signal_rules.antonyms, "he left before noon") == {"he left after noon"}
+    for text in ("she turned on the light", "they killed him", "it took a while"):
+        assert every(noise_rules.synonyms, text) == set()
 
 
 def test_stop_words_go_where_nothing_is_lost():
     assert every(noise_rules.stop_words, "it was really good") == {"it was good"}
     assert every(noise_rules.stop_words, "it was not very good") == set()
     assert every(noise_rules.stop_words, "only a few") == set()
+    assert every(noise_rules.stop_words, "in quite a few") == set()  # which are many
+    assert every(noise_rules.stop_words, "but a really interesting film") == {"but really interesting film"}
+    assert "but a bad film" in every(noise_rules.stop_words, "but a really bad film")
+    for text in ("love rather than money", "I would rather die", "I'd rather die", "it doesn’t really work"):
+        assert every(noise_rules.stop_words, text) == set()
     assert every(noise_rules.stop_words, "I think that he left") == {"I think he left"}
     assert every(noise_rules.stop_words, "I saw that film") == set()
 
@@ -85,6 +114,7 @@ def test_typos_swap_two_inner_letters():
 def test_punctuation_and_case():
     made = every(noise_rules.punctuation, "Good, but slow and long.")
     assert made == {"Good but slow and long.", "Good, but slow, and long.", "Good, but slow and long"}
+    assert every(noise_rules.punctuation, "good  and long") == {"good,  and long"}
     assert every(noise_rules.cases, "a Good film") == {"a Good Film", "a Good FILM"}
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import oneword as ow
-from oneword.errors import DTypeError, FileFormatError, RangeError, ShapeError, UnknownNameError
+from oneword.errors import DTypeError, FileFormatError, NonFiniteError, RangeError, ShapeError, UnknownNameError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.text.layer0 import on_sphere
@@ -230,7 +230,8 @@ def test_both_ways_to_the_first_order_agree(bert: Path) -> None:
 
 def test_the_sup_is_attained_within_the_words_own_norm(bert: Path) -> None:
     phi = TransformerFeatures.load(str(bert), output="pooled", dtype=torch.float64)
-    s = ow.sensitivity(phi, ow.Encoder.load(bert).encode(TEXT))  # a text of another layer is read anew
+    search = ow.Ascent(random=0, steps=4, keep=1, leading=2, polish=8)
+    s = ow.sensitivity(phi, ow.Encoder.load(bert).encode(TEXT), search=search)  # a text of another layer is read anew
     text = phi.encode(TEXT)
     changed = text.X.clone()
     changed[list(s.rows)] += s.delta
@@ -259,6 +260,62 @@ def test_a_whole_vocabulary_is_tried_one_word_at_a_time(bert: Path) -> None:
     assert s.kind == "exact"
     assert s.value == pytest.approx(best, rel=1e-9)
     assert s.of(1, "not") == pytest.approx(0, abs=1e-12)
+
+
+def test_a_part_that_pools_keeps_all_of_its_entries_and_a_head_can_be_asked(tmp_path: Path) -> None:
+    write_model(tmp_path, "bert", layers=2, spread=0.3)
+    phi = TransformerFeatures.load(str(tmp_path), module="pooler")
+    for text in ("not bad", TEXT):
+        assert phi(phi.encode(text).X).shape == (16,)
+    write_model(tmp_path / "gpt2", "gpt2", head=True, layers=2, spread=0.3)
+    spoken = TransformerFeatures.load(str(tmp_path / "gpt2"), module="lm_head")
+    X = spoken.encode(TEXT).X
+    with torch.no_grad():
+        torch.testing.assert_close(spoken(X)[-1], spoken.select(output="logits")(X))
+
+
+def test_weights_that_others_share_cannot_be_changed(bert: Path) -> None:
+    phi = TransformerFeatures.load(str(bert))
+    with pytest.raises(DTypeError, match="load it with dtype="):
+        phi.double()
+    with pytest.raises(RangeError, match="eval mode"):
+        phi.train()
+    assert TransformerFeatures.load(str(bert)).dtype == torch.float32
+
+
+def test_features_that_overflow_are_an_error_and_no_number(bert: Path) -> None:
+    phi = TransformerFeatures.load(str(bert), output="pooled")
+    with pytest.raises(NonFiniteError, match="expected finite features"):
+        ow.sensitivity(phi, phi.encode(TEXT), within=ow.Ball(relative=1e30), search=ow.Ascent.quick())
+
+
+def test_a_head_that_was_not_saved_makes_no_logits(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_model(tmp_path, "bert", head=True, layers=2)
+    weights: dict[str, Tensor] = load_file(tmp_path / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if not name.startswith("cls.")}
+    save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
+    phi = TransformerFeatures.load(str(tmp_path))
+    with pytest.raises(FileFormatError, match="expected the weights of the head"):
+        phi.select(output="logits")
+
+
+def test_pooling_that_is_not_one_of_ours_is_refused_where_it_is_asked_for(bert: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pooled"
+    (folder / "1_Pooling").mkdir(parents=True)
+    for file in bert.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+
+    def said(**about: object) -> TransformerFeatures:
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(about))
+        return TransformerFeatures.load(str(folder))
+
+    assert said(pooling_mode_cls_token=True, pooling_mode_mean_tokens=False).select(output="pooled").pooling == "cls"
+    for about in ({"pooling_mode": "weightedmean"}, {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}):
+        phi = said(**about)  # hidden states are there all the same
+        with pytest.raises(FileFormatError, match="expected a pooling out of mean, cls, last, max"):
+            phi.select(output="pooled")
 
 
 # Bad input ----------------------------------------------------------------------------------------------------------

@@ -94,8 +94,8 @@ def test_random_words_are_those_that_the_model_gives(phi: TransformerFeatures) -
     assert exact.substitutions is not None
     for i, values in found.items():
         assert len(values) == 4
-        for value in values:
-            assert min(abs(value - other) for other in exact.substitutions.values[i]) < 1e-9
+        for word, value in values.items():
+            assert value == pytest.approx(exact.of(i, word), rel=1e-9)
     assert random_words(probe, text, [1], words, 4, seed=3)[1] == found[1]  # whatever else is tried
 
 

@@ -76,6 +76,7 @@ def audit(
     wanted.check(kinds, lengths_within(models[0], asked.lengths))
     chosen_texts = drawn(texts or [pair.text for pair in pairs], models[0], asked.lengths, asked.texts, asked.seed)
     known = list(dict.fromkeys([*chosen_texts, *(pair.text for pair in pairs)]))
+    named = {*(asked.types or ()), *(pair.type for pair in pairs)}
     tables: dict[str, list[pd.DataFrame]] = {}
     notes: list[str] = []
     for k, model in enumerate(everyone):
@@ -88,7 +89,7 @@ def audit(
         edits, left_out = measured(model, planned, _part(report, model.name, k, len(everyone)))
         found = _tables(summary.with_noise_level(edits), known, kinds, planned, asked)
         if k < len(models):
-            lines = list(verdicts(wanted, model.name, found["types"], found["chunks"]))
+            lines = list(verdicts(wanted, model.name, found["types"], found["chunks"], named))
             found["verdicts"] = pd.DataFrame(lines, columns=VERDICTS).drop(columns="model")
         for name, table in found.items():
             tables.setdefault(name, []).append(table.assign(model=model.name))
@@ -155,6 +156,8 @@ def _notes(model: Model, planned: Planned, left_out: int, types: pd.DataFrame, a
         some = "" if line["unseen"] == line["edits"] else f" in {line['unseen']} of {line['edits']} edits"
         out = ", so it is no part of the noise" if line["kind"] == NOISE else ""
         yield f"{line['type']}: the tokenizer of {model.name} cannot see it{some}{out}"
+    for type in types.loc[(types["kind"] == SIGNAL) & (types["edits"] == 0), "type"]:
+        yield f"{type}: nothing was measured with {model.name}, no text had a place for it"
     without = types[types["without"] > 0]
     if len(without):
         counts = ", ".join(f"{line['type']} in {line['without']}" for line in without.to_dict("records"))

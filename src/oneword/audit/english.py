@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
+_VOWEL = re.compile(r"[aeiou]|hon(?:est|ou?r)|hour|heir")  # as it sounds
+_NO_VOWEL = re.compile(r"uni(?![mnd])|us[aeu]|ut[eio]|ubi|eu|ewe|once|one(?!r)")  # "a useful one"
 _SENTENCE_END = re.compile(r"[.!?:;…\"“”()\[\]\n-]\s*$|^\s*$")
 
 
@@ -23,7 +25,7 @@ class Word:
 
     @property
     def lower(self) -> str:
-        return self.text.lower().replace("’", "'")
+        return _lower(self.text)
 
 
 def words(text: str) -> Iterator[Word]:
@@ -35,8 +37,8 @@ def words(text: str) -> Iterator[Word]:
             match.group(),
             match.start(),
             match.end(),
-            before.group().lower() if before and text[before.end() : match.start()].isspace() else "",
-            after.group().lower() if after and text[match.end() : after.start()].isspace() else "",
+            _lower(before.group()) if before and text[before.end() : match.start()].isspace() else "",
+            _lower(after.group()) if after and text[match.end() : after.start()].isspace() else "",
             _SENTENCE_END.search(text[max(0, match.start() - 4) : match.start()]) is not None,
         )
 
@@ -50,4 +52,10 @@ def cased(word: str, like: str) -> str:
 
 def fits_article(word: str, before: str) -> bool:
     """Whether the article before it, if there is one, would still be right."""
-    return before not in ("a", "an") or (before == "an") == (word[0].lower() in "aeiou")
+    lower = word.lower()
+    sounds = _VOWEL.match(lower) is not None and _NO_VOWEL.match(lower) is None
+    return before not in ("a", "an") or (before == "an") == sounds
+
+
+def _lower(word: str) -> str:
+    return word.lower().replace("’", "'")

@@ -40,10 +40,18 @@ def listed(name: str) -> frozenset[str]:
     return frozenset(_words()[name].split())
 
 
+@cache
+def phrases() -> frozenset[str]:
+    """Two words that say something together, in which neither is what it is alone."""
+    return frozenset(_words()["phrases"])
+
+
 def swapped(text: str, *lists: str) -> Iterator[Place]:
     """Words of the lists, in lower case or at the beginning of a sentence: elsewhere capitals make it a name."""
     known = swaps(*lists)
     for word in words(text):
-        if word.lower in known and (word.text.islower() or word.begins):
+        if word.lower not in known or not (word.text.islower() or word.begins):
+            continue
+        if phrases().isdisjoint((f"{word.before} {word.lower}", f"{word.lower} {word.after}")):
             options = tuple(cased(other, word.text) for other in known[word.lower] if fits_article(other, word.before))
             yield Place(word.start, word.end, options)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oneword.audit.edits import NOISE, Place, Rule
-from oneword.audit.english import words
-from oneword.audit.lexicon import listed, swapped
+from oneword.audit.english import Word, fits_article, words
+from oneword.audit.lexicon import listed, phrases, swapped
 
 _SHORTEST = 5  # letters of a word in which a typo is plainly one
 
@@ -21,11 +21,17 @@ def stop_words(text: str) -> Iterator[Place]:
     for word in words(text):
         if not word.text.islower() or not word.before or not word.after:
             continue
-        goes = word.text in listed("dispensable") and word.after not in listed("amounts")
-        if (goes and word.before not in listed("less") and not word.before.endswith("n't")) or (
-            word.text == "that" and word.before in listed("saying")
-        ):
+        if _goes(word) or (word.text == "that" and word.before in listed("saying")):
             yield Place(word.start - 1, word.end, ("",))
+
+
+def _goes(word: Word) -> bool:
+    """Whether nothing is lost without this word, and the article before it, if any, suits what follows."""
+    if word.text not in listed("dispensable") or word.after in listed("amounts"):
+        return False
+    if word.before in listed("less") or word.before.endswith(("n't", "'d")):
+        return False
+    return f"{word.text} {word.after}" not in phrases() and fits_article(word.after, word.before)
 
 
 def typos(text: str) -> Iterator[Place]:
@@ -52,7 +58,8 @@ def punctuation(text: str) -> Iterator[Place]:
             yield Place(at, at + 1, ("",))
     for word in words(text):
         if word.text in listed("joining") and word.before:
-            yield Place(word.start - 1, word.start - 1, (",",))
+            end = len(text[: word.start].rstrip())  # of the word before, however wide the gap
+            yield Place(end, end, (",",))
     end = len(text.rstrip())
     if text[end - 1 : end] == "." and text[end - 2 : end - 1].isalpha():
         yield Place(end - 1, end, ("",))

@@ -11,7 +11,8 @@ from oneword.audit.lexicon import listed, swapped, swaps
 
 _IRREGULAR = {"won't": "will", "can't": "can", "shan't": "shall", "cannot": "can"}
 
-_DIGITS = re.compile(r"(?<![\w.,/$£€-])\d+(?![\w/-])(?![.,]\d)")
+_DIGITS = re.compile(r"(?<![\w.,:/$£€-])\d+(?![\w/-])(?![.,:]\d)")
+_ARTICLE = re.compile(r"\b(an?)\s+$", re.IGNORECASE)
 
 
 def negations(text: str) -> Iterator[Place]:
@@ -23,7 +24,7 @@ def negations(text: str) -> Iterator[Place]:
         elif lower.endswith("n't") and lower != "ain't":
             yield Place(word.end - 3, word.end, ("",))
         elif lower == "not":
-            if word.before and word.after not in listed("not_only"):
+            if word.before and word.before not in listed("kept_not") and word.after not in listed("not_only"):
                 yield Place(word.start - 1, word.end, ("",))
         elif _takes_not(word):
             yield Place(word.end, word.end, (" NOT" if word.text.isupper() and len(word.text) > 1 else " not",))
@@ -50,8 +51,16 @@ def numbers(text: str) -> Iterator[Place]:
             options = tuple(f"{number[:2]}{year:02}" for year in range(100) if f"{year:02}" != number[2:])
         else:
             options = tuple(digit + number[1:] for digit in "123456789" if digit != number[0])
+        article = _ARTICLE.search(text, max(0, match.start() - 6), match.start())
+        if article:
+            options = tuple(new for new in options if _takes_an(new) == (len(article.group(1)) == 2))
         yield Place(match.start(), match.end(), options)
     yield from swapped(text, "numbers")
+
+
+def _takes_an(number: str) -> bool:
+    """Whether it takes "an": eight, eleven, eighteen, eighty, 1850."""
+    return number[0] == "8" or number in ("11", "18") or (len(number) == 4 and number[:2] == "18")
 
 
 def names(text: str) -> Iterator[Place]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,13 @@ class Thresholds:
                     )
 
 
-def verdicts(thresholds: Thresholds, model: str, types: pd.DataFrame, chunks: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """One line a threshold for this model; what could not be measured has not passed."""
+def verdicts(
+    thresholds: Thresholds, model: str, types: pd.DataFrame, chunks: pd.DataFrame, named: Iterable[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """One line a threshold for this model; what could not be measured has not passed.
+
+    So do signals that are asked for by name, here or by a threshold, and for which no text has a place.
+    """
     measured, advised = types.set_index("type").to_dict("index"), chunks.set_index("type").to_dict("index")
     for section, limits in thresholds.limits.items():
         table = advised if section == "chunk" else measured
@@ -92,22 +97,26 @@ def verdicts(thresholds: Thresholds, model: str, types: pd.DataFrame, chunks: pd
             yield {"model": model, "what": f"{section}.{type}", "wanted": wanted, "got": got, "low": low,
                    "high": high, "passed": bool(passed), "why": why}  # fmt: skip
     if thresholds.deaf:
-        yield from _deaf(model, types)
+        limited = (type for limits in thresholds.limits.values() for type in limits)
+        yield from _deaf(model, types, {*named, *limited})
 
 
-def _deaf(model: str, types: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _deaf(model: str, types: pd.DataFrame, named: Set[str]) -> Iterator[dict[str, Any]]:
     """Whether the model hears each signal at all."""
-    for line in types[(types["kind"] == SIGNAL) & (types["edits"] > 0)].to_dict("records"):
+    asked = (types["edits"] > 0) | types["type"].isin(named)
+    for line in types[(types["kind"] == SIGNAL) & asked].to_dict("records"):
         drowned = not math.isnan(line["auc_high"]) and line["auc_high"] < 0.5
         silent = line["silent"] > 0.5
         against = f"AUC {_shown(line['auc'], line['auc_low'], line['auc_high'])}"
         why = f"{line['type']} moves it, and is not surely below the noise: {against}"
-        if silent:
+        if not line["edits"]:
+            why = f"nothing was measured of {line['type']}: no text had a place for it"
+        elif silent:
             why = f"deaf to {line['type']}: no change in {line['silent']:.0%} of texts"
         elif drowned:
             why = f"{line['type']} is drowned by noise: {against}, all of it below 0.5"
         found = {"got": line["auc"], "low": line["auc_low"], "high": line["auc_high"]}
-        passed = not (silent or drowned)
+        passed = line["edits"] > 0 and not (silent or drowned)
         yield {"model": model, "what": f"heard.{line['type']}", "wanted": 0.5, **found, "passed": passed, "why": why}
 
 

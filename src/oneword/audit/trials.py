@@ -24,6 +24,9 @@ COLUMNS = [
     "text", "length", "tokens", "characters", "type", "kind", "made", "where", "was", "became", "visible", "change",
     "cosine",
 ]  # fmt: skip
+# Said of a table without lines, too, in which numbers would be objects.
+_DTYPES = {"text": "int64", "length": "int64", "tokens": "int64", "visible": "bool", "change": "float64",
+           "cosine": "float64"}  # fmt: skip
 _BLOCK = 1 << 15  # tokens at a time, roughly: enough texts of one length to run together
 
 
@@ -60,12 +63,13 @@ def plan(texts: Sequence[str], pairs: Sequence[Edit], model: Model, lengths: Seq
     for pair in pairs:
         grouped.setdefault(pair.text, []).append(pair)
     for text, own in grouped.items():
+        place = number.setdefault(text, len(number))  # also of a text that is left out: it is among the audit's texts
         tokens = model.tokens(text)
         if len(tokens) > model.longest:
             too_long += len(own)
             continue
         noise = [edit for rule in rules if rule.kind == NOISE for edit in edited(text, rule, seed=asked.seed)]
-        cut = Cut(number.setdefault(text, len(number)), 0, text, tokens)
+        cut = Cut(place, 0, text, tokens)
         trials.append(Trial(cut, (*own, *noise), ("own",) * len(own) + ("rule",) * len(noise)))
     return Planned(tuple(trials), without, count, too_long)
 
@@ -81,7 +85,7 @@ def measured(model: Model, planned: Planned, done: Callable[[float], None]) -> t
         left_out += missing
         finished += sum(_cost(trial) for trial in block)
         done(finished / total)
-    table = pd.DataFrame(lines, columns=COLUMNS)
+    table = pd.DataFrame(lines, columns=COLUMNS).astype(_DTYPES)
     return table.sort_values(["length", "text", "kind", "type", "where"], kind="stable", ignore_index=True), left_out
 
 

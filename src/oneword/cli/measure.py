@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -220,7 +220,13 @@ def measure(
         return Sphere(largest=span) if sphere else Ball(span)
 
     if model:
-        _refuse_with_models(maps=maps, gaussian=gaussian, sphere=sphere, words=words != 1, thorough=thorough)
+        _refuse("--model without", {
+            "--map": maps, "--gaussian": gaussian, "--sphere": sphere, "--words": words != 1, "--thorough": thorough,
+            "--per-token": per_token, "--letters": letters, "--no-words": no_words, "--dimension": dimension,
+            "--seeds": seeds, "--target": target, "--seconds": seconds,
+        })  # fmt: skip
+        if real_words < 0:
+            raise RangeError(f"expected --real-words of at least 0, got {real_words}")
         from oneword.cli import models
 
         asked_of = models.Asked(
@@ -234,6 +240,10 @@ def measure(
         command = shlex.join(["oneword", *sys.argv[1:]])
         models.write(profiles, command, html=html, json_file=json_file, tables=tables, out=out, silent=silent)
         return
+    _refuse("--model with", {
+        "--layer": layer is not None, "--head": head is not None, "--module": module, "--per-layer": per_layer,
+        "--reinit": reinit, "--output": output != "pooled",
+    })  # fmt: skip
     if several:
         if any(path is not None for path in (html, csv, parquet)):
             raise RangeError(
@@ -283,12 +293,11 @@ def measure(
         answers.write_results(found.results, out, silent)
 
 
-def _refuse_with_models(**given: object) -> None:
-    """Options that a trained model has no use for."""
-    for name, value in given.items():
+def _refuse(wanted: str, given: Mapping[str, object]) -> None:
+    """Options that would have no effect."""
+    for option, value in given.items():
         if value:
-            option = "--map" if name == "maps" else f"--{name}"
-            raise RangeError(f"expected --model without {option}, got both: leave one out")
+            raise RangeError(f"expected {wanted} {option}, got otherwise: leave {option} out")
 
 
 def _encoder(name: str) -> Encoder:

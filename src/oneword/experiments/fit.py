@@ -142,7 +142,8 @@ def trained_fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     lines: list[dict[str, Any]] = []
     for (model, output), rows in trained_lengths(table).groupby(["model", "output"], sort=True):
         for column in TRAINED.values():
-            if rows["n"].nunique() > 1:
+            alike = all(rows[name].nunique(dropna=False) == 1 for name in ("corpus", "positions"))
+            if rows["n"].nunique() > 1 and alike:
                 fitted = exponent(rows, y=column, seed=seed)
                 about = {"model": model, "output": output, "column": column}
                 lines.append(about | {"slope": fitted.slope, "low": fitted.low, "high": fitted.high})
@@ -152,7 +153,7 @@ def trained_fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
 def trained_lengths(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of trained models by the names that pictures have: model, output, n, trial, and those of TRAINED."""
     rows = of_kind(table, "trained").rename(columns={"map": "model", "objective": "output", **TRAINED})
-    return rows[["model", "output", "n", "trial", *TRAINED.values()]].reset_index(drop=True)
+    return rows[["model", "output", "corpus", "positions", "n", "trial", *TRAINED.values()]].reset_index(drop=True)
 
 
 def _alike(rows: pd.DataFrame) -> bool:

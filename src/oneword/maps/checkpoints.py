@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from oneword.errors import FileFormatError, RangeError
+from oneword.errors import DTypeError, FileFormatError, RangeError
 from oneword.maps.pooling import pooling_mode, said_pooling, usual_pooling
 from oneword.text.encoders import Encoder
-from oneword.text.families import FAMILIES, NO_LIMIT
+from oneword.text.families import NO_LIMIT
 from oneword.text.folders import ModelFolder, unreadable
 from oneword.text.layer0 import Layer0
 from oneword.text.located import locate
@@ -29,7 +29,7 @@ from oneword.text.sources import Package
 
 TRANSFORMERS = Package("transformers", "transformers", "hub")
 _KINDS = "a model: 'minilm', a folder with config.json, tokenizer.json, *.safetensors"
-# What a model may lack and still be whole: heads that nothing here looks at.
+# What a model may lack and still be whole: heads, as long as nobody asks for what they make.
 _SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
 
 
@@ -42,8 +42,9 @@ class Checkpoint:
     | `name` | for results |
     | `model` | of transformers, in eval mode; with its head, if it has one |
     | `encoder` | at layer "input": bare word embeddings of their own norms |
-    | `pooling` | how a text becomes one vector: "mean", "cls", "last" or "max" |
+    | `pooling` | how a text becomes one vector: "mean", "cls", "last" or "max"; else what the files say instead |
     | `random_init` | the seed of weights drawn anew; None if they are trained |
+    | `untrained` | weights of heads that the files do not have: nothing that needs them may be asked for |
     """
 
     name: str
@@ -51,6 +52,7 @@ class Checkpoint:
     encoder: Encoder
     pooling: str
     random_init: int | None = None
+    untrained: tuple[str, ...] = ()
 
     @property
     def config(self) -> Any:
@@ -64,10 +66,10 @@ class Checkpoint:
         assert isinstance(found, nn.Module)
         return found
 
-    @property
+    @cached_property
     def causal(self) -> bool:
-        """Whether a word sees only those before it."""
-        return masks_the_future(self.base)
+        """Whether a word sees only those before it: tried out, since models say it in many ways or not at all."""
+        return masks_the_future(self.base, self.encoder)
 
 
 def load_checkpoint(
@@ -101,12 +103,22 @@ def _load(
         except Exception as error:  # of whatever kind: it comes from reading the file
             raise _unknown(folder, error) from None
         kind = _class(transformers, config)
-        model = _trained(kind, folder) if random_init is None else _drawn(kind, config, random_init)
+        if getattr(config, "is_encoder_decoder", False):
+            raise FileFormatError(
+                f"expected an encoder or a decoder, got {config.model_type}, which is both, in {folder.name}: give its "
+                "encoder by TransformerFeatures.of(model.get_encoder(), tokenizer)"
+            )
+        untrained: tuple[str, ...] = ()
+        if random_init is None:
+            model, untrained = _trained(kind, folder)
+        else:
+            model = _drawn(kind, config, random_init)
     tokenizer = folder.tokenizer()
     encoder = _encoder(model, tokenizer, name, revision or folder.fingerprint, folder)
     shown = name if random_init is None else f"{name} re-initialised (seed {random_init})"
     model.requires_grad_(False).eval().to(dtype=dtype, device=device)
-    return Checkpoint(shown, model, encoder, said_pooling(folder, masks_the_future(model)), random_init)
+    causal = masks_the_future(getattr(model, "base_model", model), encoder)
+    return Checkpoint(shown, model, encoder, said_pooling(folder, causal), random_init, untrained)
 
 
 def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
@@ -126,24 +138,29 @@ def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
             f"expected a fast tokenizer, which knows where its tokens stand in a text, got {type(tokenizer).__name__}: "
             "load it with AutoTokenizer.from_pretrained(…, use_fast=True)"
         )
+    weights = next(model.parameters())
+    if weights.dtype not in (torch.float32, torch.float64):
+        raise DTypeError(f"expected a model in float32 or float64, got {weights.dtype}: convert it with model.float()")
     own = Tokenizer.from_str(backend.to_str())
     own.no_truncation()
     own.no_padding()
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     name = Path(name).name
     encoder = _encoder(model, own, name, _fingerprint(model), None)
-    return Checkpoint(name, model.eval(), encoder, pooling or usual_pooling(masks_the_future(model)))
+    causal = masks_the_future(getattr(model, "base_model", model), encoder)
+    return Checkpoint(name, model.eval(), encoder, pooling or usual_pooling(causal))
 
 
 def _parts_of_sentence_transformer(given: Any, tokenizer: object) -> tuple[object, object, str]:
     """Its transformer, its tokenizer and how it pools; a last part that normalises does not change a direction."""
     parts = list(given.children())
-    said = next((part.pooling_mode for part in parts if hasattr(part, "pooling_mode")), "mean")
-    return (
-        parts[0].auto_model,
-        given.tokenizer if tokenizer is None else tokenizer,
-        pooling_mode(str(said), "the model"),
-    )
+    said = [part for part in parts if hasattr(part, "pooling_mode") or hasattr(part, "get_pooling_mode_str")]
+    if len(said) == 1 and {type(part).__name__ for part in parts[1:]} <= {"Pooling", "Normalize"}:
+        mode = said[0].pooling_mode if hasattr(said[0], "pooling_mode") else said[0].get_pooling_mode_str()
+        how = pooling_mode(str(mode))
+    else:
+        how = " and ".join(type(part).__name__ for part in parts[1:]) or "no pooling"
+    return parts[0].auto_model, given.tokenizer if tokenizer is None else tokenizer, how
 
 
 # Building a model ---------------------------------------------------------------------------------------------------
@@ -158,20 +175,22 @@ def _class(transformers: Any, config: Any) -> Any:
     return transformers.AutoModel
 
 
-def _trained(kind: Any, folder: ModelFolder) -> Any:
+def _trained(kind: Any, folder: ModelFolder) -> tuple[Any, tuple[str, ...]]:
+    """The model, and the weights of heads that were not there."""
     try:
         model, info = kind.from_pretrained(
             folder.path, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True
         )
     except Exception as error:
         raise _unknown(folder, error) from None
-    missing = sorted(key for key in info["missing_keys"] if not any(part in key for part in _SPARE))
+    spare = tuple(sorted(key for key in info["missing_keys"] if any(part in key for part in _SPARE)))
+    missing = sorted(set(info["missing_keys"]) - set(spare))
     if missing:
         raise FileFormatError(
             f"expected all weights of a {type(model).__name__} in {folder.name}, got no {missing[0]} "
             f"({len(missing)} missing): save the whole model with save_pretrained(…)"
         )
-    return model
+    return model, tuple(key for key in spare if "position_ids" not in key)
 
 
 def _drawn(kind: Any, config: Any, seed: int) -> Any:
@@ -198,7 +217,7 @@ def _encoder(model: Any, tokenizer: Tokenizer, name: str, revision: str, folder:
         tokenizer=tokenizer,
         layer0=Layer0(table.cpu().clone(), rescaled=False),  # as stored, whatever the model is cast to
         layer="input",
-        longest=_longest(model.config),
+        longest=_longest(model),
         pad=pad if isinstance(pad, int) and 0 <= pad < len(table) else 0,
         folder=None if folder is None else folder.path,
     )
@@ -208,22 +227,31 @@ def _through(words: nn.Module) -> Tensor:
     """All rows of embeddings that do more than look up, such as rescale."""
     with torch.no_grad():
         count = int(words.weight.shape[0])  # type: ignore[index]
-        return torch.cat([words(ids) for ids in torch.arange(count).split(4096)])
+        device = next(words.parameters()).device
+        return torch.cat([words(ids) for ids in torch.arange(count, device=device).split(4096)])
 
 
-def _longest(config: Any) -> int:
+def _longest(model: Any) -> int:
     """How many tokens a text may have; RoBERTa and its kin begin to count after the padding token."""
-    positions = getattr(config, "max_position_embeddings", None)
+    positions = getattr(model.config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:
         return NO_LIMIT
-    family = FAMILIES.get(str(getattr(config, "model_type", "")))
-    return positions - 1 - int(config.pad_token_id) if family is not None and family.after_padding else positions
+    tables = [m for name, m in model.named_modules() if isinstance(m, nn.Embedding) and "position" in name]
+    return positions - max((1 + m.padding_idx for m in tables if m.padding_idx is not None), default=0)
 
 
-def masks_the_future(base: nn.Module) -> bool:
-    """Whether attention layers say that they are causal."""
-    flags = [module.is_causal for module in base.modules() if isinstance(getattr(module, "is_causal", None), bool)]
-    return bool(flags) and all(flags)
+def masks_the_future(base: nn.Module, encoder: Encoder) -> bool:
+    """Whether the first of three words stays what it is when the last one changes."""
+    weights = next(base.parameters())
+    X = encoder.layer0.word[[0, -1, 0]].to(weights)[None]
+    other = X.clone()
+    other[:, -1] += 1 + X[:, 1]
+    training = base.training
+    base.eval()
+    with torch.no_grad():
+        before, after = (base(inputs_embeds=each).last_hidden_state[0, 0] for each in (X, other))
+    base.train(training)
+    return bool(torch.equal(before, after))
 
 
 # Around transformers ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from oneword._random import stream
 from oneword.maps.base import FeatureMap
 from oneword.maps.eigen import leading_eigenvectors
 
@@ -73,26 +74,29 @@ def of_blocks(J: Float[Tensor, "size n d"], rows: Int[Tensor, "p m"]) -> Gains:
 
 
 def power_iteration(phi: FeatureMap, X: Float[Tensor, "n d"], rows: Int[Tensor, "p m"], steps: int = STEPS) -> Gains:
-    """v ← JᵀJv/‖JᵀJv‖ for each set of rows, until its norm rests."""
-    p, (n, d) = len(rows), X.shape
-    at = torch.arange(p, device=X.device)[:, None]
-    draw = torch.Generator().manual_seed(0)
-    v = torch.randn((p, rows.shape[1], d), generator=draw, dtype=torch.float64).to(X)
+    """v ← JᵀJv/‖JᵀJv‖ for each set of rows until its norm rests; each begins and ends whatever the others do."""
+    (n, d), tiny = X.shape, torch.finfo(X.dtype).tiny
+    drawn = [stream(0, "gain", *some).standard_normal((len(some), d)) for some in rows.tolist()]
+    v = torch.stack([torch.from_numpy(each) for each in drawn]).to(X)
     v = v / _length(v)
-    norm = torch.zeros(p, dtype=X.dtype, device=X.device)
-    copies = X.detach().expand(p, n, d).clone()
+    norm = torch.zeros(len(rows), dtype=X.dtype, device=X.device)
+    moving = torch.arange(len(rows), device=X.device)
     for _ in range(steps):
-        tangent = torch.zeros_like(copies).index_put((at, rows), v)
+        copies = X.detach().expand(len(moving), n, d).clone()
+        at = torch.arange(len(moving), device=X.device)[:, None]
+        tangent = torch.zeros_like(copies).index_put((at, rows[moving]), v[moving])
         with torch.no_grad(), forward_ad.dual_level():
-            moved = forward_ad.unpack_dual(phi(forward_ad.make_dual(copies, tangent))).tangent
+            along = forward_ad.unpack_dual(phi(forward_ad.make_dual(copies, tangent))).tangent
         base = copies.clone().requires_grad_(True)
         with torch.enable_grad():
-            (back,) = torch.autograd.grad(phi(base), base, moved)
-        before, norm = norm, moved.reshape(p, -1).norm(dim=1)
-        w = back[at, rows]
+            (back,) = torch.autograd.grad(phi(base), base, along)
+        before, now = norm[moving], along.reshape(len(moving), -1).norm(dim=1)
+        w = back[at, rows[moving]]
         length = _length(w)
-        v = torch.where(length > 0, w / length.clamp_min(torch.finfo(w.dtype).tiny), v)
-        if bool(((norm - before).abs() <= _TOLERANCE * norm).all()):
+        norm[moving] = now
+        v[moving] = torch.where(length > 0, w / length.clamp_min(tiny), v[moving])
+        moving = moving[(now - before).abs() > _TOLERANCE * now]
+        if not len(moving):
             break
     return Gains(norm, v)
 

@@ -8,8 +8,9 @@ from typing import Literal, cast, get_args
 
 from torch import nn
 
-from oneword.errors import RangeError, UnknownNameError
+from oneword.errors import FileFormatError, RangeError, UnknownNameError
 from oneword.maps.checkpoints import Checkpoint
+from oneword.maps.pooling import POOLINGS
 from oneword.text.checks import shown, whole_number
 
 Output = Literal["hidden", "pooled", "cls", "logits", "attention"]
@@ -43,18 +44,38 @@ def ask(checkpoint: Checkpoint, layer: int | None, output: str, head: int | None
             raise RangeError(f"expected head from 0 to {heads - 1}, the heads of {checkpoint.name}, got {head}")
     if output == "logits":
         check_head(checkpoint)
+        if checkpoint.causal and classifies(checkpoint):
+            raise RangeError(
+                f"expected a language model or a classifier that reads both ways for logits, got {checkpoint.name}, "
+                "which finds its last token by padding: take output='pooled'"
+            )
+    if output == "pooled" and checkpoint.pooling not in POOLINGS:
+        raise FileFormatError(
+            f"expected a pooling out of {', '.join(POOLINGS)} for output='pooled', got {checkpoint.pooling} in "
+            f"{checkpoint.name}: take output='hidden' or 'cls'"
+        )
     if module is not None:
         part_of(checkpoint, module)
     return Question(cast(Output, output), where, head, module)
 
 
 def check_head(checkpoint: Checkpoint) -> None:
-    """Refuse a model that makes no logits."""
+    """Refuse a model that makes no logits, or whose head was not saved and would be random."""
     if checkpoint.base is checkpoint.model:
         raise RangeError(
             f"expected a model with a head for logits, got {type(checkpoint.model).__name__} in {checkpoint.name}: "
             "take output='hidden' or 'pooled', or a model saved with its head"
         )
+    if any("pooler" not in key for key in checkpoint.untrained):
+        raise FileFormatError(
+            f"expected the weights of the head of {checkpoint.name} for logits, got no {checkpoint.untrained[0]}: save "
+            "the model with its head, or take output='hidden'"
+        )
+
+
+def classifies(checkpoint: Checkpoint) -> bool:
+    """Whether its logits are of a text, not of its words."""
+    return type(checkpoint.model).__name__.endswith("ForSequenceClassification")
 
 
 def layers_of(checkpoint: Checkpoint) -> int:
@@ -66,6 +87,13 @@ def part_of(checkpoint: Checkpoint, name: str) -> nn.Module:
     """A part of the model by its name, counted from the bare model or from the one with its head."""
     parts = dict(checkpoint.model.named_modules()) | dict(checkpoint.base.named_modules())
     if name in parts and name:
+        prefix = getattr(checkpoint.model, "base_model_prefix", "")
+        drawn = [key for key in checkpoint.untrained if f"{key}.".startswith((f"{name}.", f"{prefix}.{name}."))]
+        if drawn:
+            raise FileFormatError(
+                f"expected the weights of {name} in {checkpoint.name}, got none, so that they would be random: choose "
+                "a part that was saved"
+            )
         return parts[name]
     near = difflib.get_close_matches(str(name), list(parts), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""

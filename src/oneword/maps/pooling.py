@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.errors import FileFormatError
 from oneword.text.folders import POOLING, ModelFolder, unreadable
 
 POOLINGS = ("mean", "cls", "last", "max")
@@ -23,18 +24,18 @@ def pooled(hidden: Float[Tensor, "*b n width"], how: str) -> Float[Tensor, "*b w
 
 
 def said_pooling(folder: ModelFolder, causal: bool) -> str:
-    """What a sentence-transformers folder says, or what is usual."""
+    """What a sentence-transformers folder says, or what is usual; what is none of POOLINGS cannot be asked for."""
     for place in (folder.path, folder.path.parent):
         path = place / POOLING
-        if path.is_file():
-            try:
-                said = json.loads(path.read_text())
-            except (OSError, ValueError) as error:
-                raise unreadable(path, error) from None
-            chosen = said.get("pooling_mode") or next(
-                (key for key, value in said.items() if key.startswith("pooling_mode_") and value is True), "mean"
-            )
-            return pooling_mode(str(chosen), folder.name)
+        if not path.is_file():
+            continue
+        said = _read(path)
+        chosen = said.get("pooling_mode") or [
+            key for key, value in said.items() if key.startswith("pooling_mode_") and value is True
+        ]
+        more = _further(place)
+        modes = [chosen] if isinstance(chosen, str) else list(chosen)
+        return " and ".join([*map(pooling_mode, modes), *more]) or "nothing"
     return usual_pooling(causal)
 
 
@@ -43,12 +44,23 @@ def usual_pooling(causal: bool) -> str:
     return "last" if causal else "mean"
 
 
-def pooling_mode(said: str, where: str) -> str:
-    """One of POOLINGS out of what sentence-transformers calls it."""
-    known = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}
-    found = next((mode for key, mode in known.items() if key in said.removeprefix("pooling_mode_")), None)
-    if found is None or "weighted" in said or "sqrt" in said:
-        raise FileFormatError(
-            f"expected a pooling out of {', '.join(POOLINGS)}, got {said!r} in {where}: choose output='hidden' or 'cls'"
-        )
-    return found
+def pooling_mode(said: str) -> str:
+    """One of POOLINGS out of what sentence-transformers calls it; what is none of them stays as it is called."""
+    name = said.removeprefix("pooling_mode_").removesuffix("_token").removesuffix("_tokens")
+    return {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}.get(name, name)
+
+
+def _further(place: Path) -> list[str]:
+    """What comes after pooling and changes more than the length of the vector."""
+    path = place / "modules.json"
+    if not path.is_file():
+        return []
+    kinds = [str(part.get("type", "")).rpartition(".")[2] for part in _read(path)]
+    return [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None

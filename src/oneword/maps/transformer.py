@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from oneword.errors import RangeError, ShapeError, TextError
+from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, Probe, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
-from oneword.maps.model_question import Output, Question, ask, blocks_of, check_head, layers_of, part_of
+from oneword.maps.model_question import Output, Question, ask, blocks_of, check_head, classifies, layers_of, part_of
 from oneword.maps.pooling import pooled
 from oneword.text.checks import check_floating, check_string, whole_number
 from oneword.text.context import Context
@@ -213,6 +213,12 @@ class TransformerFeatures(FeatureMap):
                 f"expected output='pooled', 'cls' or 'logits' for one vector a text, got {self.question.output!r}: "
                 "use .select(output='pooled')"
             )
+        if self.question.output == "logits" and not self.causal and not classifies(self.checkpoint):
+            raise RangeError(
+                f"expected one vector a text, got logits of every word of {self.name}: use output='pooled'"
+            )
+        if not texts:
+            raise TextError("expected at least one text, got none")
         for text in texts:
             check_string(text)
         found = self.encoder.tokenizer.encode_batch(list(texts))
@@ -271,16 +277,18 @@ class TransformerFeatures(FeatureMap):
         """The chosen output of the first n rows; `mask` says which rows are words."""
         asked, n = self.question, X.shape[1] if n is None else n
         if asked.module is not None:
-            return self._module(X, asked.module, mask)[:, :n]
+            made = self._module(X, asked.module, mask)
+            # Only rows of words can be padding: a part that pools has none.
+            return made[:, :n] if made.ndim > 2 and made.shape[1] == X.shape[1] else made
         if asked.output == "attention":
             with eager(self.model):
                 found = self._run(self.checkpoint.base, X, mask, output_attentions=True).attentions[asked.layer - 1]
             return found[:, :, :n, :n] if asked.head is None else found[:, asked.head, :n, :n]
         if asked.output == "logits":
-            made: Tensor = self._run(self.model, X, mask).logits
-            if made.ndim < 3:  # of a classifier
-                return made
-            return made[:, n - 1] if self.causal else made[:, :n]
+            logits: Tensor = self._run(self.model, X, mask).logits
+            if logits.ndim < 3:  # of a classifier
+                return logits
+            return logits[:, n - 1] if self.causal else logits[:, :n]
         hidden = self._hidden(X, asked.layer, mask)[:, :n]
         if asked.output == "hidden":
             return hidden
@@ -306,8 +314,10 @@ class TransformerFeatures(FeatureMap):
 
     def _module(self, X: Float[Tensor, "b n d"], name: str, mask: Tensor | None) -> Tensor:
         seen: list[Any] = []
-        with part_of(self.checkpoint, name).register_forward_hook(lambda module, args, out: seen.append(out)):
-            self._run(self.checkpoint.base, X, mask)
+        base = self.checkpoint.base
+        part = part_of(self.checkpoint, name)
+        with part.register_forward_hook(lambda module, args, out: seen.append(out)):
+            self._run(base if any(part is each for each in base.modules()) else self.model, X, mask)
         made = seen[-1] if seen else None
         made = made[0] if isinstance(made, tuple | list) else made
         if not isinstance(made, Tensor) or len(made) != len(X):
@@ -325,6 +335,17 @@ class TransformerFeatures(FeatureMap):
     def _check(self, X: Tensor) -> None:
         check_matches(X, next(self.model.parameters()), self.encoder.d)
         check_window(self.encoder, X.shape[-2])
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        raise DTypeError(
+            "expected a model that stays as it is, since others share its weights, got a cast or a move: load it with "
+            "dtype= and device="
+        )
+
+    def train(self, mode: bool = True) -> Self:
+        if mode:
+            raise RangeError("expected a model in eval mode, got train(): its weights are shared and fixed")
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # a model is large, and nothing here changes it

@@ -57,7 +57,7 @@ class Task:
         within = self.within
         if isinstance(within, Replacements):
             return replace(self, within=within.encoded_by(text.encoder))
-        if probe.own_norms and within == Sphere():
+        if probe.own_norms and isinstance(within, Sphere) and within.norm is None:
             raise RangeError("expected Sphere(norm=…) or a Ball for a model whose words have norms of their own")
         return replace(self, within=Ball(relative=1.0)) if probe.own_norms and within == Ball() else self
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from oneword.errors import RangeError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.measure import measure_at
@@ -75,7 +76,9 @@ def profile(
     Special tokens do not change unless `positions` name them.
     """
     context = phi.encode(text) if isinstance(text, str) else phi.read(text)
-    spots = list(positions) if positions is not None else [i for i, s in enumerate(context.special) if not s]
+    spots = [i for i, s in enumerate(context.special) if not s] if positions is None else sorted(set(positions))
+    if not spots or not 0 <= spots[0] <= spots[-1] < len(context.words):
+        raise RangeError(f"expected positions out of 0 … {len(context.words) - 1}, got {spots or 'none'}")
     clock = _Clock(report)
     probe = phi.at(context.X)
     assert isinstance(probe, TransformerProbe)
@@ -164,7 +167,7 @@ def _layers(
         return lines
     parts = []
     for layer in range(phi.layers + 1):
-        alone = phi.select(layer=layer)
+        alone = phi.select(layer=layer, output=phi.question.output if phi.pooling else "hidden")
         task = Task(within, 1, spots, effort.search, False, 0, seed, lambda stage, done: None)
         own = measure_at(alone, alone.at(text.X), text, task, time.monotonic()).per_word
         parts.append(own[["position", "word", "value"]].assign(layer=layer, how="searched"))
@@ -205,7 +208,7 @@ def _words(
     text: Context,
     found: Sensitivity,
     first: dict[int, float],
-    random: dict[int, list[float]],
+    random: dict[int, dict[str, float]],
     best: dict[int, tuple[float, str, str]],
     noise: float,
 ) -> pd.DataFrame:
@@ -214,6 +217,10 @@ def _words(
         i = int(line["position"])
         start, end = text.spans[i] or (None, None)
         value, word, kind = best.get(i, (math.nan, None, None))
+        tried = random[i]
+        top = max(tried, key=tried.__getitem__, default=None)
+        if top is not None and value < tried[top]:  # a random word did more than those of the shortlist
+            value, word = tried[top], top
         lines.append(
             {
                 "position": i,
@@ -224,7 +231,7 @@ def _words(
                 "sup": line["value"],
                 "first_order": first[i],
                 "random_ball": line["baseline"],
-                "random_word": sum(random[i]) / len(random[i]) if random[i] else math.nan,
+                "random_word": math.fsum(tried.values()) / len(tried) if tried else math.nan,
                 "best_word": value,
                 "replacement": word,
                 "kind": kind,
@@ -237,7 +244,7 @@ def _words(
 def _notes(table: pd.DataFrame) -> Iterator[str]:
     several = int((table["tokens"] > 1).sum())
     if several:
-        yield f"{several} words of several tokens have no real word of as many tokens in the vocabulary"
+        yield f"{several} words have several tokens; only real words of as many tokens could take their place"
     searched = int((table["kind"] == "shortlist").sum())
     if searched:
         yield f"best word: the {searched} most sensitive words only, from a gradient shortlist"

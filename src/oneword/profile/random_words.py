@@ -24,22 +24,23 @@ def random_words(
     seed: int = 0,
     memory: int = 1 << 30,
     progress: Callable[[float], None] = lambda done: None,
-) -> dict[int, list[float]]:
-    """Relative changes by `count` random words at each position; none where no word has as many tokens."""
+) -> dict[int, dict[str, float]]:
+    """Relative changes by `count` random words at each position, by word; none where no word has as many tokens."""
     rows: list[tuple[int, ...]] = []
     new: list[Tensor] = []
-    owner: list[int] = []
+    owner: list[tuple[int, str]] = []
     for form, members in words.written(text, positions):
         for i in members:
             own = text.rows[i]
             names = form.names.get(len(own), ())
             if not names or not count:
                 continue
-            drawn = stream(seed, "random words", i).integers(len(names), size=count)
+            size = min(count, len(names))
+            drawn = stream(seed, "random words", i).choice(len(names), size=size, replace=False)
             new += form.rows(torch.tensor(own), probe.d, probe.X.dtype, torch.from_numpy(drawn)).to(probe.X.device)
-            rows += [own] * count
-            owner += [i] * count
-    found: dict[int, list[float]] = {i: [] for i in positions}
+            rows += [own] * size
+            owner += [(i, names[k]) for k in drawn]
+    found: dict[int, dict[str, float]] = {i: {} for i in positions}
     for size in sorted({len(own) for own in rows}):  # candidates of one batch change as many rows
         some = [k for k, own in enumerate(rows) if len(own) == size]
         at_once = max(1, memory // probe.bytes_per_candidate(size))
@@ -50,6 +51,7 @@ def random_words(
             with torch.no_grad():
                 change2 = probe.change2(y, at)
             for k, value in zip(part, change2.tolist(), strict=True):
-                found[owner[k]].append(math.sqrt(max(value, 0.0)) / probe.norm)
+                i, name = owner[k]
+                found[i][name] = math.sqrt(max(value, 0.0)) / probe.norm
             progress((first + len(part)) / len(some))
     return found

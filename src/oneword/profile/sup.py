@@ -28,7 +28,7 @@ def sup_and_words(
     search: Ascent = Ascent(),  # noqa: B008
     seed: int = 0,
     say: Callable[[str, float], None] = lambda stage, done: None,
-) -> tuple[Sensitivity, dict[int, list[float]]]:
+) -> tuple[Sensitivity, dict[int, dict[str, float]]]:
     """The sup at each of these words, and the changes that `count` random real words make there."""
     random = random_words(
         probe,

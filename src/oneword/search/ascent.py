@@ -157,8 +157,7 @@ def ascend(
         value, where = _climb(near, rows[top], best_y[top][:, None], within, go_on, lambda done: None)
         best[top], best_y[top] = _larger(best[top], best_y[top], value[:, 0], where[:, 0])
     progress(1.0)
-    if not bool(torch.isfinite(best).all()):
-        raise NonFiniteError("expected finite features of changed texts, got NaN or infinity: use a smaller Ball")
+    _check_finite(best)
     return Found(best, best_y, baseline2, status, search)
 
 
@@ -186,9 +185,15 @@ def _race(
         memory=search.memory,
         progress=progress,
     )
+    _check_finite(found.change2)
     random = _random(probe.X, rows, within, baseline, seed, "baseline")
     baseline2 = _evaluate(probe, rows, random, search.memory)
     return Found(found.change2, found.y, baseline2, Status.QUICK if search.is_quick else Status.STEP_LIMIT, search)
+
+
+def _check_finite(change2: Float[Tensor, " p"]) -> None:
+    if not bool(torch.isfinite(change2).all()):
+        raise NonFiniteError("expected finite features of changed texts, got NaN or infinity: use a smaller Ball")
 
 
 def _explore(

@@ -57,7 +57,8 @@ class ModelFolder:
     @property
     def stamp(self) -> tuple[tuple[int, int], ...]:
         """What tells that the files changed."""
-        return tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in self._files)
+        said = [path for path in (self.path / POOLING, self.path / _MODULES) if path.is_file()]
+        return tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in [*self._files, *said])
 
     @property
     def fingerprint(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import torch
 
 from oneword._random import stream
+from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import Cell, choice, name_or_path, whole
 from oneword.maps.model_question import OUTPUTS, Output
@@ -102,7 +103,9 @@ class TrainedCell(Cell):
             phi, probe, text, self._spots(text), Vocabulary.of(phi.encoder), self.real_words,
             search=replace(SEARCH, memory=self.memory), seed=seed,
         )  # fmt: skip
-        words = [value for values in random.values() for value in values]
+        words = [value for values in random.values() for value in values.values()]
+        if not words:
+            raise RangeError(f"expected words of one token among those that may change, got none in {self.title}")
         return [
             {
                 "map": phi.name,
