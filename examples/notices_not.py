@@ -12,7 +12,7 @@ from oneword.audit.question import Question
 from oneword.text.corpora import Corpus
 
 ASKED = Question(
-    lengths=(16, 32), texts=24, types=("negation", "antonym", "synonym", "stop word", "typo", "punctuation")
+    lengths=(16,), texts=12, types=("negation", "antonym", "synonym", "stop word", "typo", "punctuation")
 )
 
 

@@ -12,7 +12,8 @@ from oneword.audit import model as audit_model
 from tests.audit.cases import DEAF, KEEN, Bag, reviews
 from tests.text.tiny_bert import needs_minilm, needs_reviews, write_tiny
 
-FAST = ["--lengths", "8,16,32", "--texts", "12"]
+RULES = ("negation", "stop word", "typo", "case")
+FAST = ["--lengths", "8,16,32", "--texts", "12", *(part for rule in RULES for part in ("--edit", rule))]
 
 
 @pytest.fixture
@@ -126,6 +127,23 @@ def test_a_page_names_its_command_and_escapes_texts(audit, files, tmp_path):
     assert "oneword audit" in page
 
 
+def test_texts_without_a_place_for_what_was_asked_fail_in_words(oneword, audit, files, tmp_path):
+    files.write_text("the film was good and long\nthe story was bad and short\n")
+    place = tmp_path / "a.html"
+    common = ("audit", "--model", "keen", "--file", str(files), "--lengths", "4", "--edit", "number")
+    run = oneword(*common, "--html", str(place))
+    assert run.returncode == 1, run.stderr
+    assert "nothing was measured of number" in run.stdout
+    assert "nothing was measured of number" in place.read_text()
+    assert oneword(*common, "--no-fail-deaf").returncode == 0
+
+
+def test_help_teaches_by_examples(oneword):
+    shown = oneword("audit", "--help").stdout
+    for what in ("Examples", "oneword audit --model minilm --reinit --html audit.html", "auc.negation=0.7", "Exit code 1"):
+        assert what in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -187,7 +205,8 @@ def test_without_the_extra_a_page_is_refused_before_the_work(audit, tmp_path, mo
 @pytest.mark.slow
 def test_minilm_on_reviews_with_its_twin(oneword, tmp_path):
     place = tmp_path / "audit.json"
-    oneword("audit", "--texts", "10", "--lengths", "16,32", "--reinit", "--json", str(place), "--quiet")
+    rules = ("--edit", "name", "--edit", "typo", "--edit", "case")
+    oneword("audit", "--texts", "12", "--lengths", "32", *rules, "--reinit", "--json", str(place), "--quiet")
     found = json.loads(place.read_text())
     auc = {line["model"]: line["auc"] for line in found["types"] if line["type"] == "name"}
     assert len(auc) == 2

@@ -13,7 +13,8 @@ from oneword.audit.thresholds import Thresholds
 from oneword.errors import NonFiniteError, RangeError, TextError, UnknownNameError, ZeroNormError
 from tests.audit.cases import DEAF, KEEN, Bag, reviews
 
-ASKED = Question(lengths=(8, 16, 32), texts=12, resamples=199)
+ASKED = Question(lengths=(8, 16, 32), texts=12, resamples=99)
+QUICK = replace(ASKED, lengths=(8, 32), types=("negation", "typo", "stop word"))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_an_encoder_that_hears_not_passes_and_a_deaf_one_fails(found):
 def test_models_beside_are_measured_and_not_judged(found):
     assert set(found.types["model"]) == {"keen", "deaf", "bag"}
     assert set(found.verdicts["model"]) == {"keen", "deaf"}
-    assert audit([KEEN], reviews(), ASKED, beside=[DEAF]).passed
+    assert audit([KEEN], reviews(), QUICK, beside=[DEAF]).passed
 
 
 def test_changes_are_those_of_the_vectors(found):
@@ -76,7 +77,7 @@ def test_examples_are_the_least_noticed_and_the_most_moved(found):
 
 
 def test_the_seed_decides():
-    once, again, other = (audit([KEEN], reviews(), replace(ASKED, seed=seed)) for seed in (3, 3, 4))
+    once, again, other = (audit([KEEN], reviews(), replace(QUICK, seed=seed)) for seed in (3, 3, 4))
     assert once.types.equals(again.types)
     assert not once.edits["change"].equals(other.edits["change"])
 
@@ -92,6 +93,30 @@ def test_own_pairs_are_whole_texts_beside_rule_made_noise():
     assert (own["length"] == 0).all()
     assert line(found.types, "keen", "own signal")["auc"] == 1.0
     assert found.verdicts.set_index("what").loc["auc.own signal", "passed"]
+
+
+def test_an_own_pair_that_is_too_long_keeps_its_number():
+    """Else later pairs are shown in the words of another text."""
+    texts = ["so long " * 20, "it was good", "she was happy"]
+    pairs = [Edit("tone", "signal", text, text + " not", 0) for text in texts]
+    found = audit([replace(KEEN, longest=16)], ["it is the film that we have seen"], Question(lengths=(4,), resamples=99),
+                  pairs=pairs)  # fmt: skip
+    shown = found.edits[found.edits["type"] == "tone"]
+    assert [found.texts[k] for k in shown["text"]] == texts[1:]
+    assert (shown["characters"] == [len(found.texts[k]) for k in shown["text"]]).all()
+
+
+def test_a_signal_for_which_no_text_has_a_place_is_no_success():
+    texts = [f"the {word} was really good, and long" for word in ("film", "story", "actor")]
+    asked = Question(lengths=(8,), types=("number",), resamples=99)
+    found = audit([KEEN], texts, asked)
+    assert found.edits.empty
+    assert not found.passed
+    assert "nothing was measured of number" in found.verdicts.set_index("what").loc["heard.number", "why"]
+    assert "number: nothing was measured with keen, no text had a place for it" in found.notes
+    unnamed = audit([KEEN], texts, replace(asked, types=None))
+    assert "heard.number" not in set(unnamed.verdicts["what"])
+    assert any(note.startswith("number: nothing was measured") for note in unnamed.notes)
 
 
 def test_cuts_are_whole_words_of_at_most_n_tokens():
@@ -115,7 +140,7 @@ def test_long_texts_come_first_and_each_once():
 
 def test_edits_that_do_not_fit_the_window_are_left_out_and_counted():
     small = replace(KEEN, longest=16)
-    found = audit([small], reviews(), ASKED)
+    found = audit([small], reviews(), replace(QUICK, lengths=(8, 16, 32)))
     assert found.edits["tokens"].max() <= 16
     assert any("longer than its window" in note for note in found.notes)
     assert any("so nothing at 32" in note for note in found.notes)
@@ -134,7 +159,7 @@ def test_bad_vectors_are_named(change, error, says):
             return change(super().vectors(texts))
 
     with pytest.raises(error, match=says):
-        audit([Broken()], reviews(), ASKED)
+        audit([Broken()], reviews(), QUICK)
 
 
 def test_bad_questions_are_named():

@@ -18,7 +18,8 @@ TABLES = ("edits", "types", "against", "lengths", "chunks", "worst", "verdicts")
 def path(tmp_path_factory):
     pytest.importorskip("jinja2")
     texts = [f"{text} {EVIL} {QUOTES}" for text in reviews()]
-    found = audit([KEEN, DEAF], texts, Question(lengths=(8, 16, 32), resamples=99), beside=[Bag(f"bag {QUOTES}")])
+    asked = Question(lengths=(8, 32), types=("negation", "antonym", "stop word", "typo", "case"), resamples=99)
+    found = audit([KEEN, DEAF], texts, asked, beside=[Bag(f"bag {QUOTES}")])
     tables = {name: getattr(found, name) for name in TABLES}
     place = tmp_path_factory.mktemp("out") / "audit.html"
     return render(tables, found.about, [*found.notes, EVIL], place, command=f"oneword '{QUOTES}'")

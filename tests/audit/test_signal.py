@@ -71,3 +71,17 @@ def test_decay_is_the_exponent_of_length():
     assert decay(whole).slope == pytest.approx(fitted.slope)
     assert decay(cut[cut["length"] == 16]) is None
     assert decay(cut.assign(change=0.0)) is None
+
+
+def test_more_edits_of_a_text_do_not_make_the_exponent_more_certain():
+    draw = np.random.default_rng(3)
+    once = pd.concat([table(n**-0.5 * np.exp(draw.standard_normal(12)), length=n) for n in (16, 64)])
+    thrice = pd.concat([once, once, once])
+    assert decay(thrice).slope == pytest.approx(decay(once).slope)
+    assert (decay(thrice).low, decay(thrice).high) == pytest.approx((decay(once).low, decay(once).high))
+
+
+def test_whole_texts_are_pooled_whatever_their_size():
+    signal, noise = table([0.1], length=250).assign(length=0), table([0.5], length=16).assign(length=0)
+    assert auc(signal, noise, resamples=99).value == 0.0
+    assert math.isnan(auc(signal, noise.assign(length=16), resamples=99).value)  # a cut is no whole text

@@ -23,10 +23,11 @@ def chunks(n=64.0, low=32.0, high=100.0):
     return pd.DataFrame([{"type": "negation", "chunk": n, "chunk_low": low, "chunk_high": high}])
 
 
-def judged(flags, *, certain=False, deaf=False, table=None, advised=None):
+def judged(flags, *, certain=False, deaf=False, table=None, advised=None, named=()):
     wanted = Thresholds.read(None, flags, certain=certain, deaf=deaf)
     wanted.check(KINDS, (16, 256))
-    lines = verdicts(wanted, "m", types() if table is None else table, chunks() if advised is None else advised)
+    measured, advised = types() if table is None else table, chunks() if advised is None else advised
+    lines = verdicts(wanted, "m", measured, advised, named)
     return {line["what"]: line["passed"] for line in lines}
 
 
@@ -47,6 +48,13 @@ def test_deafness_fails_without_any_threshold():
     assert judged([], deaf=True, table=types(auc=0.3, auc_low=0.2, auc_high=0.45)) == {"heard.negation": False}
     assert judged([], deaf=True, table=types(silent=0.8)) == {"heard.negation": False}
     assert judged([], deaf=True, table=types(auc=0.4, auc_low=0.2, auc_high=0.6)) == {"heard.negation": True}
+
+
+def test_a_signal_without_an_edit_fails_where_it_was_named():
+    nothing = types(edits=0, silent=math.nan, auc=math.nan, auc_low=math.nan, auc_high=math.nan)
+    assert judged([], deaf=True, table=nothing) == {}
+    assert judged([], deaf=True, table=nothing, named=["negation", "typo"]) == {"heard.negation": False}
+    assert judged(["floor.negation=0"], deaf=True, table=nothing)["heard.negation"] is False
 
 
 def test_a_file_and_flags_and_flags_win(tmp_path):

@@ -1,8 +1,8 @@
 """Signal against noise: how likely a meaningful edit moves the vector more than a harmless one of the same length.
 
 AUC = the mean over signal edits of the share of noise edits at the same length that move the vector less, ties
-counting half: at one length the statistic of Mann and Whitney. Whole texts are of one length if the nearest power of
-two to their tokens is the same. Its interval is a bootstrap over texts: all edits of a
+counting half: at one length the statistic of Mann and Whitney. Whole texts (length 0), of whatever size, are pooled:
+they are few, and fewer still of about one size, too few for an interval. Its interval is a bootstrap over texts: all edits of a
 text come and go together. Decay with length is the exponent of the change against n.
 """
 
@@ -24,20 +24,10 @@ _Array = NDArray[np.float64]
 LEAST = 2  # texts at a length, for it to count in an exponent
 
 
-def sizes(edits: pd.DataFrame) -> _Array:
-    """What edits must have in common to be compared: the length of a cut; of a whole text (length 0) about its tokens.
-
-    The latter is a power of two, and negative: whole texts are not compared with those that were cut to that length.
-    """
-    cut = edits["length"].to_numpy(dtype=np.float64)
-    return np.where(cut > 0, cut, -(2.0 ** np.round(np.log2(edits["tokens"].to_numpy(dtype=np.float64)))))
-
-
 def auc(signal: pd.DataFrame, noise: pd.DataFrame, *, resamples: int, seed: int = 0) -> Estimate:
-    """Of edits with columns text, length, tokens and change; signals at a size without any noise are left out."""
-    signal, noise = (table.assign(size=sizes(table)) for table in (signal, noise))
-    signal = signal[signal["size"].isin(noise["size"])]
-    noise = noise[noise["size"].isin(signal["size"])]
+    """Of edits with columns text, length and change; signals at a length without any noise are left out."""
+    signal = signal[signal["length"].isin(noise["length"])]
+    noise = noise[noise["length"].isin(signal["length"])]
     if signal.empty:
         return Estimate(math.nan, math.nan, math.nan, 0)
     known = {text: place for place, text in enumerate(sorted({*signal["text"], *noise["text"]}))}
@@ -77,15 +67,15 @@ def _blocks(draws: NDArray[np.int64], width: int) -> Iterator[_Array]:
 def _auc(signal: pd.DataFrame, noise: pd.DataFrame, weights: _Array) -> _Array:
     """The AUC under each row of weights, of which `place` says which is a text's; NaN where the signal has none."""
     total, above = np.zeros(len(weights)), np.zeros(len(weights))
-    for size, some in signal.groupby("size", sort=True):
-        against = noise[noise["size"] == size].sort_values("change", kind="stable")
+    for length, some in signal.groupby("length", sort=True):
+        against = noise[noise["length"] == length].sort_values("change", kind="stable")
         of_signal, of_noise = (weights[:, table["place"].to_numpy(dtype=np.int64)] for table in (some, against))
         below = np.concatenate([np.zeros((len(weights), 1)), of_noise.cumsum(axis=1)], axis=1)
         left, right = (
             np.searchsorted(against["change"].to_numpy(), some["change"].to_numpy(), side) for side in ("left", "right")
         )
         all_noise = below[:, -1:]
-        with np.errstate(invalid="ignore"):  # no noise at this size in this draw: its signals do not count
+        with np.errstate(invalid="ignore"):  # no noise at this length in this draw: its signals do not count
             shares = np.where(all_noise > 0, (below[:, left] + below[:, right]) / (2 * all_noise), 0.0)
         above += (of_signal * shares).sum(axis=1)
         total += np.where(all_noise[:, 0] > 0, of_signal.sum(axis=1), 0.0)
@@ -96,10 +86,13 @@ def _auc(signal: pd.DataFrame, noise: pd.DataFrame, weights: _Array) -> _Array:
 def decay(edits: pd.DataFrame, *, seed: int = 0) -> Exponent | None:
     """change ∝ n^slope over edits that move the vector at all; None where there are fewer than two lengths.
 
-    Several edits of a text at a length are no further trials: their geometric mean is one.
+    Several edits of a text at a length are no further trials: their geometric mean is one. Whole texts (length 0) are
+    as long as they are: they are gathered by powers of two.
     """
     moved = edits[edits["change"] > 0]
-    logs = pd.DataFrame({"n": np.abs(sizes(moved)), "text": moved["text"], "value": np.log(moved["change"])})
+    near = 2.0 ** np.round(np.log2(moved["tokens"]))
+    size = moved["length"].where(moved["length"] > 0, near)
+    logs = pd.DataFrame({"n": size, "text": moved["text"], "value": np.log(moved["change"])})
     table = np.exp(logs.groupby(["n", "text"])["value"].mean()).reset_index()
     table = table[table.groupby("n")["value"].transform("size") >= LEAST]
     return exponent(table, seed=seed) if table["n"].nunique() > 1 else None

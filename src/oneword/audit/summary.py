@@ -22,11 +22,10 @@ def visible_noise(edits: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_noise_level(edits: pd.DataFrame) -> pd.DataFrame:
-    """`times_noise`: the change over the median change by noise at the same size; NaN where there is no noise."""
-    sized = edits.assign(size=signal.sizes(edits))
-    levels = visible_noise(sized).groupby("size")["change"].median()
+    """`times_noise`: the change over the median change by noise at the same length; NaN where there is no noise."""
+    levels = visible_noise(edits).groupby("length")["change"].median()
     levels = levels.where(levels > 0)
-    return edits.assign(times_noise=edits["change"] / sized["size"].map(levels).astype("float64"))
+    return edits.assign(times_noise=edits["change"] / edits["length"].map(levels).astype("float64"))
 
 
 def types(edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, int], asked: Question) -> pd.DataFrame:

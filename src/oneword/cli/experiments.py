@@ -180,18 +180,18 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
     save_figure(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
     if quiet:
         return
-    sizes = sorted(lengths["n"].unique())
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("model", "output", "mean over texts", *(f"n = {n}" for n in sizes), "∝ n^", "95 % interval"):
-        grid.add_column(title, justify="right" if title.startswith("n =") else "left")
-    for line in found.to_dict(orient="records"):
-        own = lengths[(lengths["model"] == line["model"]) & (lengths["output"] == line["output"])]
-        means = own.groupby("n")[line["column"]].mean()
-        values = [f"{means[n]:.2f}" if n in means else "–" for n in sizes]
-        interval = f"{line['low']:+.2f} … {line['high']:+.2f}"
-        name = CURVES[line["column"]].name
-        grid.add_row(line["model"], line["output"], name, *values, f"{line['slope']:+.2f}", interval)
-    Console().print(grid)
+    for (model, output), own in lengths.groupby(["model", "output"], sort=True):
+        grid = Table("n =", title=f"{model}: {output}", title_justify="left", box=None, pad_edge=False)
+        sizes = sorted(own["n"].unique())
+        for title in (*map(str, sizes), "∝ n^", "95 % interval"):
+            grid.add_column(title, justify="right", no_wrap=True)
+        fitted = found[(found["model"] == model) & (found["output"] == output)]
+        for line in fitted.to_dict(orient="records"):
+            means = own.groupby("n")[line["column"]].mean()
+            interval = f"{line['low']:+.2f} … {line['high']:+.2f}"
+            name = CURVES[line["column"]].name
+            grid.add_row(name, *(f"{means[n]:.2f}" for n in sizes), f"{line['slope']:+.2f}", interval)
+        Console().print(grid)
 
 
 def _command() -> str:

@@ -16,7 +16,7 @@ SAID = {"negation": "not"}  # what readers call a signal
 MEANINGS = (
     "change is ‖v'−v‖/‖v‖, v the vector of the text and v' of the edited one; typical: the median over texts",
     "AUC: how likely a signal edit moves the vector more than a noise edit at the same length; 0.5 is no difference; "
-    "own pairs are whole texts, of the same length if the nearest power of two to their tokens is",
+    "own pairs are whole texts: those of all lengths are pooled, in AUC and in “times the noise”",
     "intervals are 95 % ones by bootstrap over texts; of shares, and so of chunks, also by Clopper and Pearson",
     "change ∝ n^exponent, n the tokens of the text: fitted over all lengths tried, its interval by bootstrap of the "
     "texts of each length",
