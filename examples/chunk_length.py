@@ -11,7 +11,7 @@ from oneword.audit.question import Question
 from oneword.text.corpora import Corpus
 
 NOISE = ("synonym", "stop word", "typo", "punctuation")
-ASKED = Question(lengths=(16, 48), texts=12, types=("negation", "antonym", *NOISE), share=0.75)
+ASKED = Question(lengths=(32, 64), texts=14, types=("negation", "antonym", *NOISE), share=0.75)
 
 
 def main() -> None:

@@ -11,9 +11,7 @@ from oneword.audit.model import EncoderModel
 from oneword.audit.question import Question
 from oneword.text.corpora import Corpus
 
-ASKED = Question(
-    lengths=(16,), texts=12, types=("negation", "antonym", "synonym", "stop word", "typo", "punctuation")
-)
+ASKED = Question(lengths=(16,), texts=12, types=("negation", "antonym", "synonym", "stop word", "typo", "punctuation"))
 
 
 def main() -> None:

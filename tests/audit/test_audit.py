@@ -99,8 +99,8 @@ def test_an_own_pair_that_is_too_long_keeps_its_number():
     """Else later pairs are shown in the words of another text."""
     texts = ["so long " * 20, "it was good", "she was happy"]
     pairs = [Edit("tone", "signal", text, text + " not", 0) for text in texts]
-    found = audit([replace(KEEN, longest=16)], ["it is the film that we have seen"], Question(lengths=(4,), resamples=99),
-                  pairs=pairs)  # fmt: skip
+    asked = Question(lengths=(4,), types=("typo",), resamples=99)
+    found = audit([replace(KEEN, longest=16)], ["it is the film that we have seen"], asked, pairs=pairs)
     shown = found.edits[found.edits["type"] == "tone"]
     assert [found.texts[k] for k in shown["text"]] == texts[1:]
     assert (shown["characters"] == [len(found.texts[k]) for k in shown["text"]]).all()

@@ -1,9 +1,9 @@
 """Signal against noise: how likely a meaningful edit moves the vector more than a harmless one of the same length.
 
 AUC = the mean over signal edits of the share of noise edits at the same length that move the vector less, ties
-counting half: at one length the statistic of Mann and Whitney. Whole texts (length 0), of whatever size, are pooled:
-they are few, and fewer still of about one size, too few for an interval. Its interval is a bootstrap over texts: all edits of a
-text come and go together. Decay with length is the exponent of the change against n.
+counting half: at one length the statistic of Mann and Whitney. Its interval is a bootstrap over texts: all edits of a
+text come and go together. Whole texts (length 0), of whatever size, are pooled: those of about one size are often too
+few for an interval. Decay with length is the exponent of the change against n.
 """
 
 from __future__ import annotations
