@@ -32,7 +32,7 @@ BARS = {
     "profile_seconds": "< 120",
 }
 STARTS, STEPS = 10, 300
-CASES, WORDS = 24, 2000
+CASES, WORDS = 20, 2000
 
 
 def review(phi: TransformerFeatures, n: int, trial: int) -> Context:
@@ -160,7 +160,7 @@ def recall() -> dict[str, float]:
     draw = np.random.default_rng(0)
     hits, passes, ratios = 0, 0, []
     for case in range(CASES):
-        n = (16, 32, 48, 64)[case % 4]
+        n = (16, 24, 32, 48)[case % 4]
         text = review(phi, n, 100 + case)
         row = int(draw.integers(1, n - 1))
         names = [every.names[1][k] for k in sorted(draw.choice(every.count, WORDS, replace=False).tolist())]
