@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import learning, speed, vocabulary
+from benchmarks import learning, models, speed, vocabulary
 
 BARS = {
     "one_position_times_faster_than_protocol": "≥ 5,000",
@@ -27,6 +27,7 @@ def main() -> None:
         ("random features, n = 150, d = 768, k = D, one position in law", BARS, speed.random_features()),
         ("retrained error of attention, n = 120, d = 384, N = 1,000, one thread", learning.BARS, learning.speed()),
         ("every word of a vocabulary at every position, one thread, float32", vocabulary.BARS, vocabulary.speed()),
+        ("all-MiniLM-L6-v2, pooled, all positions of 64 tokens", models.BARS, models.inside_the_model()),
     ):
         table = Table(title=title, title_justify="left", box=None)
         for column in ("", "measured", "bar"):
