@@ -28,7 +28,7 @@ run: $(STAMP) ## the main job: the paper's evidence on real reviews; page, verdi
 	$(BIN)/oneword reproduce --out results
 
 test: lint ## linters and types, then all tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
