@@ -305,8 +305,14 @@ def start(spec: Path, out: Path) -> subprocess.Popen[str]:
     """A session with two workers, in a process group of its own."""
     command = [sys.executable, "-c", SESSION, str(spec), str(out)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )  # fmt: skip
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Whoever runs the tests in the background has Ctrl-C ignored, and a child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def kill_group(session: subprocess.Popen[str], with_: signal.Signals) -> None:

@@ -16,6 +16,7 @@ from oneword.report.table import SIGNS, shown
 from oneword.report.words.terminal import visible
 
 EXAMPLES = 1  # of each type; pages and JSON have them all
+WIDE = 118  # columns that the whole table takes; in a narrower terminal the AUC alone keeps its interval
 
 
 class AuditView:
@@ -27,7 +28,7 @@ class AuditView:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for model in models_of(self.tables["types"]):
             yield Text(visible(model), style="bold")
-            yield self._types(model)
+            yield self._types(model, wide=options.max_width >= WIDE)
             known = [line for line in lines_of(self.tables["chunks"], model) if not math.isnan(line["chunk"])]
             for line in known[:1]:
                 yield Text(f"→ {advice(line, self.about['share'])}")
@@ -40,26 +41,28 @@ class AuditView:
         for note in [*meanings(self.about), *self.notes]:
             yield Text(f"· {visible(note)}", style="dim")
 
-    def _types(self, model: str) -> RenderableType:
+    def _types(self, model: str, *, wide: bool) -> RenderableType:
         grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for name in ("edit", "kind"):
             grid.add_column(name, no_wrap=True)
-        for name in ("edits", "change", "cosine", "AUC against noise", "∝ n^", "chunk ≤"):
+        for name in ("edits", "change", *(("cosine",) if wide else ()), "AUC against noise", "∝ n^", "chunk ≤"):
             grid.add_column(name, justify="right", no_wrap=True)
         chunks = {line["type"]: line for line in lines_of(self.tables["chunks"], model)}
         for line in lines_of(self.tables["types"], model):
             signal = line["kind"] == "signal"
             unseen = bool(line["edits"]) and line["unseen"] == line["edits"]
+            change, decay = shown(line["change"], 3), shown(line["decay"], 2)
+            if wide:
+                change = bracketed(line["change"], line["change_low"], line["change_high"], 3)
+                decay = bracketed(line["decay"], line["decay_low"], line["decay_high"])
             grid.add_row(
                 Text(visible(str(line["type"]))),
                 Text(line["kind"], style="bold" if signal else "dim"),
                 str(line["edits"]),
-                "not seen by the tokenizer"
-                if unseen
-                else bracketed(line["change"], line["change_low"], line["change_high"], 3),
-                shown(line["cosine"], 3),
+                ("not seen by the tokenizer" if wide else "not seen") if unseen else change,
+                *([shown(line["cosine"], 3)] if wide else []),
                 _auc(line) if signal else Text(""),
-                bracketed(line["decay"], line["decay_low"], line["decay_high"]),
+                decay,
                 Text(chunk_shown(chunks[line["type"]]) if line["type"] in chunks else ""),  # no markup: "[none, 56]"
             )
         return grid
