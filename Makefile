@@ -2,7 +2,7 @@
 PY ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
-EXTRAS = embedded,cluster,page,hub,dev
+EXTRAS = embedded,cluster,page,hub,app,docs,dev
 PIPFLAGS ?= -qq
 PYTEST_ARGS ?=
 
