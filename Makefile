@@ -11,7 +11,7 @@ STAMP = $(VENV)/.installed
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench evidence clean
+.PHONY: help setup run test lint format bench evidence docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,25 @@ bench: $(STAMP) ## speed: ratios measured in one run
 evidence: $(STAMP) ## the long measurements, written to docs/measurements.json
 	$(BIN)/python -m benchmarks.evidence
 
+docs: $(STAMP) ## the documentation site, notebooks executed: site/index.html
+	$(ONE_THREAD) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+EMPTY = build/empty
+release: $(STAMP) ## sdist and wheel in dist/; the wheel is installed into an empty environment and used there
+	rm -rf dist $(EMPTY)
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(PY) -m venv $(EMPTY)
+	$(EMPTY)/bin/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt dist/*.whl
+	@echo "without extras: a synthetic text is measured, words are not, and one line says which extra they need"
+	cd $(EMPTY) && bin/oneword measure --gaussian 10,32 --quick
+	cd $(EMPTY) && ! bin/oneword measure "I love her much" --quick 2> refusal
+	grep -F "pip install 'oneword[embedded]'" $(EMPTY)/refusal && test "$$(wc -l < $(EMPTY)/refusal)" -eq 1
+	@echo "with the encoder"
+	$(EMPTY)/bin/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[embedded]"
+	$(EMPTY)/bin/python -m pip check
+	cd $(EMPTY) && bin/oneword measure "I love her much" --quick && bin/python -m oneword --version && bin/oneword doctor
+	du -shc dist/* $(EMPTY)
+
 clean: ## remove caches and builds (.venv stays)
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist site .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

@@ -45,4 +45,4 @@ def test_the_page_says_what_was_missed_and_what_the_numbers_are(path):
 def test_the_browser_shows_it_in_silence(browser, path, width, scheme):
     with opened(browser, path, width, scheme) as tab:
         assert tab.title() == "Does the encoder notice?"
-        assert tab.locator("svg.chart[role=img]").count() >= 2
+        assert tab.locator("svg.plot[role=img]").count() >= 2

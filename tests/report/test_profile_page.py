@@ -12,9 +12,10 @@ from rich.console import Console
 from oneword.errors import RangeError
 from oneword.report.profile.figures import heads_figure, layers_figure, lengths_figure
 from oneword.report.profile.lengths import lengths_plate
-from oneword.report.profile.page import ACROSS, MOST_TEXTS, MOST_WORDS, render
+from oneword.report.profile.page import ACROSS, MOST_TEXTS, render
 from oneword.report.profile.profiled import Profiled, headline, hows, percent, top_word
 from oneword.report.profile.terminal import BLOCKS, ProfileView
+from oneword.report.words.passages import LONG, TOP
 from tests.fake_profile import REVIEW, exponents, lengths, profile
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 
@@ -88,8 +89,13 @@ def test_per_cents_keep_the_digits_that_say_something():
 
 def test_every_part_has_its_section(path):
     page = path.read_text()
-    titles = ["Models beside each other", "The text, word by word", "The text, layer by layer", "The text, the numbers"]
-    titles += ["The text, head by head", "As the text grows", "How to read this", "How it was made"]
+    titles = [
+        "Models beside each other",
+        "The text, word by word",
+        "The text, layer by layer",
+        "The text, head by head",
+    ]
+    titles += ["The text, the numbers", "As the text grows", "What the numbers are", "How it was made"]
     places = [page.index(f"<h2>{title}") for title in titles]
     assert places == sorted(places)
 
@@ -127,15 +133,29 @@ def test_words_below_the_noise_are_grey_and_counted(tmp_path):
     assert 'class="faint"' not in quiet
 
 
-def test_a_long_text_is_a_small_page_that_says_what_it_leaves_out(tmp_path):
-    text = " ".join(f"word{i}" for i in range(MOST_WORDS + 5))
-    one = profile(text)  # and two special tokens
+def test_a_review_has_a_line_and_a_column_for_each_of_its_words(tmp_path):
+    one = profile(" ".join(f"word{i}" for i in range(LONG - 2)))  # and two special tokens
     place = render([one], tmp_path / "p.html")
     page = place.read_text()
     assert place.stat().st_size < 400_000
-    assert page.count("7 more are not on this page") == page.count("7 less sensitive words are not on this page") == 1
-    assert page.count('<table class="heat bare">') == -(-MOST_WORDS // ACROSS)
-    assert f">word{MOST_WORDS + 4}</span>" in page  # the text itself is whole
+    assert page.count('<table class="heat bare">') == -(-LONG // ACROSS)
+    assert page.count("<tr><td>") == LONG
+    assert "in colour only" not in page
+
+
+@pytest.mark.parametrize("words", [1000, 5000])
+def test_a_long_text_is_shown_in_parts_with_the_words_that_do_most(tmp_path, words):
+    one = profile(" ".join(f"word{i}" + "." * (i % 30 == 29) for i in range(words)))
+    place = render([one, dataclasses.replace(one, model=TWIN)], tmp_path / "p.html")
+    page = place.read_text()
+    assert place.stat().st_size < 6_000_000
+    parts = 34 if words == 1000 else 60
+    assert page.count("<tr><td>") == 2 * (parts + TOP)
+    assert ("Sentence by sentence" if words == 1000 else "Window by window") in page
+    hidden = f"{words + 2 - TOP:,}"
+    assert page.count(f"{hidden} less sensitive words are in colour only; --csv, --parquet or --json") == 2
+    assert page.count(f"{hidden} more are in the tables of --json and --out") == 2
+    assert f">word{words - 1}" in page  # the text itself is whole
 
 
 def test_many_texts_have_one_line_each(tmp_path):

@@ -1,12 +1,15 @@
 """The page of a survey: one small file, every text escaped, no script, no request; and a browser that agrees."""
 
+import math
+import re
 import sys
 
 import pandas as pd
 import pytest
 
 from oneword.errors import MissingExtraError
-from oneword.report.words.page import MOST_WORDS, check_installed, render
+from oneword.report.words.page import check_installed, render
+from oneword.report.words.passages import TOP, parts_of
 from oneword.report.words.tables import over_seeds, pieces
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 from tests.survey_cases import EVIL, QUOTES, about, replacements, table
@@ -33,17 +36,68 @@ def test_nothing_outside_the_file_is_named(path):
     assert_names_nothing_outside(path)
 
 
-def test_a_long_review_is_a_small_page_and_a_longer_one_says_what_it_leaves_out(tmp_path):
-    text = " ".join(f"word{i}" for i in range(250))
-    words = table(text, maps=("attention", "attention-relu", "rf"), seeds=(0,))
-    place = render([text], words, replacements(words), about((0,)), [], tmp_path / "a.html", top=1)
+def page_of(words: int, place, *, maps=("attention", "attention-relu", "rf")):
+    """The page of a text of so many words, a full stop after every twelfth."""
+    text = " ".join(f"word{i}" + "." * (i % 12 == 11) for i in range(words))
+    lines = table(text, maps=maps, seeds=(0,))
+    return render([text], lines, replacements(lines), about((0,)), [], place, top=1), lines
+
+
+def test_a_review_is_a_small_page_with_all_its_words(tmp_path):
+    place, _ = page_of(250, tmp_path / "a.html")
+    page = place.read_text()
     assert place.stat().st_size < 300_000
-    assert "more words are not on this page" not in place.read_text()
-    longer = " ".join(f"word{i}" for i in range(MOST_WORDS + 7))
-    words = table(longer, seeds=(0,))
-    page = render([longer], words, replacements(words), about((0,)), [], tmp_path / "b.html").read_text()
-    assert "7 more words are not on this page" in page
-    assert f"word{MOST_WORDS} " not in page
+    assert page.count('class="plot bars"') == 3
+    assert "in colour only" not in page
+    assert page.count("<tr><td>") == 250
+
+
+@pytest.mark.parametrize(("words", "kind", "parts"), [(700, "sentence", 59), (5000, "window", 60)])
+def test_a_long_text_is_shown_in_parts_with_the_words_that_do_most(tmp_path, words, kind, parts):
+    place, lines = page_of(words, tmp_path / "a.html", maps=("attention",))
+    page = place.read_text()
+    assert place.stat().st_size < 2_000_000  # of a map
+    assert page.count("<tr><td>") == parts + TOP
+    assert f"{kind.capitalize()} by {kind}" in page
+    assert f"{words - TOP:,} more words of this text are in colour only; --csv, --parquet or --json" in page
+    assert f">word{words - 1}" in page  # the text is whole
+    best = lines[lines["map"] == "attention"].sort_values("S_word", ascending=False)["word"].head(TOP)
+    rows = page[page.index("The words that do most") :]
+    assert re.findall(r'<td class="w"><b>(\S+?)</b>', rows) == list(best)
+    assert 'class="plot bars"' not in page
+
+
+def test_a_longer_text_says_what_it_leaves_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("oneword.report.words.page.MOST_WORDS", 400)
+    place, _ = page_of(407, tmp_path / "b.html", maps=("attention",))
+    assert "7 more words are not on this page; --csv" in place.read_text()
+    assert ">word399" in place.read_text()
+    assert "word400" not in place.read_text()
+
+
+def test_many_texts_are_shown_as_one_long_one(tmp_path):
+    texts = [" ".join(f"word{k}" for k in range(40))] * 10
+    words = pd.concat([table(text, number=k, seeds=(0,)) for k, text in enumerate(texts)], ignore_index=True)
+    page = render(texts, words, replacements(words), about((0,)), [], tmp_path / "a.html").read_text()
+    assert page.count("10 more words of this text are in colour only") == 10
+
+
+def test_sentences_end_where_their_marks_and_lines_do():
+    text = "It was 3.5 long. Was it?  Yes\nNo: really"
+    spans = [match.span() for match in re.finditer(r"[\w.]+\w|\w+|[.?:]", text)]
+    found = parts_of(text, spans)
+    assert [part.shown for part in found.parts] == ["It was 3.5 long.", "Was it?", "Yes", "No: really"]
+    assert found.kind == "sentence"
+    covered = [k for part in found.parts for k in range(part.first, part.last + 1)]
+    assert covered == list(range(len(spans)))
+
+
+def test_parts_have_the_mean_and_the_largest_of_their_words():
+    words, values = ["a", "b.", "c", "d"], [1.0, 3.0, math.nan, math.nan]
+    (first, second) = parts_of("a b. c d", [(0, 1), (2, 4), (5, 6), (7, 8)]).summary(words, values)
+    assert first == {"mean": 2.0, "max": 3.0, "word": "b."}
+    assert second["word"] == "–"
+    assert math.isnan(second["mean"])
 
 
 def test_the_kinds_of_number_are_named(path):

@@ -1,67 +1,61 @@
-"""The command `oneword`: the commands put together, and errors as one line."""
+"""`oneword app`: the interactive page on this machine."""
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
 from typing import Annotated
 
 import typer
 
-from oneword._version import __version__
-from oneword.cli.audit import audit
-from oneword.cli.cache import cache
-from oneword.cli.compare import compare
-from oneword.cli.doctor import doctor
-from oneword.cli.experiments import reproduce, sweep
-from oneword.cli.measure import measure
-from oneword.errors import OnewordError
+from oneword.cli.common import Debug
+from oneword.errors import RangeError
 
-app = typer.Typer(
-    name="oneword",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="How much can one word change? Word sensitivity of layers and models: searched, certified, exact.",
-    epilog="Exit codes: 0 done · 1 a threshold or claim failed · 2 bad input (one line says what was expected).",
-)
+ANYWHERE = "0.0.0.0"
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"oneword {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+def app(
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", metavar="M", help="minilm (embedded), a folder, a hub name. Repeat for several."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Of the page; the first free one from 7860 on by default.", min=1, max=65535)
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help=f"Who may see it: 127.0.0.1 is this machine alone, {ANYWHERE} its whole network.")
+    ] = "127.0.0.1",
+    share: Annotated[
+        bool, typer.Option("--share", help="A public address for a few days: texts travel through Gradio's servers.")
     ] = False,
+    open_browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser of this machine.")] = False,
+    debug: Debug = False,
 ) -> None:
-    pass
+    """A page to type into: words in colour, their worst replacements, layers, shorter texts, one word changed by hand.
 
+    It works offline, keeps nothing and sends nothing. Visitors wait in line for what takes long, so that several people
+    can use one page; texts have at most 300 words (`oneword measure` takes longer ones). Ctrl-C ends it.
 
-for command in (measure, compare, reproduce, sweep, audit, doctor):
-    app.command()(command)
-app.add_typer(cache, name="cache")
+    [bold]Examples[/bold]
 
+    oneword app
 
-def main() -> None:
-    """The entry point: errors that a user can cause are one line and exit code 2."""
-    # Read when torch is loaded. Threads that wait spin for milliseconds by default, which on a busy machine takes six
-    # times as long; this many turns are some 20 μs.
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    oneword app --model ./my-encoder --port 8000
+    """
+    from oneword.text.sources import expect_hub
+
+    names = tuple(dict.fromkeys(model or ("minilm",)))
+    for name in names:
+        expect_hub(name)  # torch takes longer to load than a hub to answer
+    from oneword.app.server import serve
+
+    typer.echo("oneword: reading the models …")
     try:
-        with warnings.catch_warnings():  # warnings are for people, too: one line, no file and line number
-            warnings.showwarning = lambda message, *rest: typer.echo(f"oneword: {message}", err=True)
-            app()
-    except OnewordError as error:
-        if "--debug" in sys.argv:
-            raise
-        typer.echo(f"oneword: {type(error).__name__}: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt as stopped:
-        typer.echo(": ".join(["oneword: stopped", *map(str, stopped.args)]), err=True)
-        sys.exit(130)
+        running = serve(names, host=host, port=port, share=share, browser=open_browser)
+    except OSError as error:
+        raise RangeError(f"expected a --port that is free on --host {host}, got {port} ({error})") from None
+    typer.echo(f"oneword: the page is at {running.url} (Ctrl-C ends it)")
+    if running.share_url:
+        typer.echo(f"oneword: and, for anybody who knows the address, at {running.share_url}")
+    try:
+        running.wait()
+    finally:
+        running.close()

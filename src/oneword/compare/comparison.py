@@ -24,9 +24,11 @@ from oneword.compare.answers import Answers, next_token, speaks
 from oneword.compare.attention import between_words
 from oneword.compare.changes import heads_table, layers_table, pairs_table, words_table
 from oneword.errors import RangeError
+from oneword.maps.attention import AttentionFeatures
 from oneword.maps.transformer import States, TransformerFeatures
 from oneword.memory import check_memory
 from oneword.text.context import Context
+from oneword.text.encoders import Encoder
 
 MOST_WORDS = 32  # up to here the tables hold the attention of every layer, above only that which was asked for
 
@@ -118,13 +120,42 @@ class Comparison:
 def compare(phi: TransformerFeatures, a: str, b: str, *, top: int = 5) -> Comparison:
     """Both texts, one forward pass each; `top` is how many answers of a causal language model are kept."""
     texts = (phi.encode(a), phi.encode(b))
-    pairs = pair_words(*texts)
     # Kept in float64, once as the model gives it and once between words.
     needed = sum(16 * phi.layers * phi.heads * text.n**2 for text in texts)
     check_memory(needed, f"attention of {phi.layers} layers and {phi.heads} heads")
     with torch.no_grad():
         found = [phi.states(text.X, attention=True, logits=speaks(phi)) for text in texts]
     hidden, weights = [_array(each.hidden) for each in found], [_array(each.attention or ()) for each in found]
+    about = {**describe_model(phi), "tokens": [text.n for text in texts]}
+    return _compared(texts, hidden, weights, about, _answers(phi, found, top))
+
+
+def compare_attention(phi: AttentionFeatures, encoder: Encoder, a: str, b: str) -> Comparison:
+    """Both texts through attention with random weights: layer 0 is the words as it reads them, layer 1 its features."""
+    texts = (encoder.encode(a, dtype=phi.W.dtype), encoder.encode(b, dtype=phi.W.dtype))
+    probes = [phi.at(text.X) for text in texts]
+    hidden = [_array((probe.X, probe.O)) for probe in probes]
+    weights = [_array((probe.P[None],)) for probe in probes]
+    score = phi.describe()["score"]
+    about = {
+        "model": f"{score} attention, random weights",
+        "layers": 1,
+        "heads": 1,
+        "dtype": str(phi.W.dtype).removeprefix("torch."),
+        "encoder": encoder.name,
+        "tokens": [text.n for text in texts],
+    }
+    return _compared(texts, hidden, weights, about)
+
+
+def _compared(
+    texts: tuple[Context, Context],
+    hidden: Sequence[np.ndarray],
+    weights: Sequence[np.ndarray],
+    about: dict[str, Any],
+    answers: Answers | None = None,
+) -> Comparison:
+    pairs = pair_words(*texts)
     heads = heads_table(texts, pairs, weights)
     attention = heads.groupby("layer")["change"].mean().rename("attention")
     return Comparison(
@@ -134,8 +165,8 @@ def compare(phi: TransformerFeatures, a: str, b: str, *, top: int = 5) -> Compar
         layers=layers_table(texts, pairs, hidden).merge(attention, on="layer", how="left"),
         heads=heads,
         weights=(weights[0], weights[1]),
-        answers=_answers(phi, found, top),
-        about={**describe_model(phi), "tokens": [text.n for text in texts]},
+        answers=answers,
+        about=about,
         notes=tuple(_notes(texts, pairs)),
     )
 

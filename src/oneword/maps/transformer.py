@@ -6,6 +6,7 @@ does the rest. `states` gives all layers from one forward pass.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -118,6 +119,11 @@ class TransformerFeatures(FeatureMap):
         where = self.question.layer if layer is None else layer
         question = ask(self.checkpoint, where, chosen, head, module)
         return type(self)(self.checkpoint, question)
+
+    def apart(self) -> TransformerFeatures:
+        """The same in memory of its own: while a model runs for one thread, no other may ask it for its layers."""
+        checkpoint = replace(self.checkpoint, model=copy.deepcopy(self.model))
+        return type(self)(checkpoint, self.question)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -28,8 +29,9 @@ from oneword.search.shortlist import Shortlist, shortlist
 from oneword.text.context import Context
 from oneword.vocabulary import Replacements, Vocabulary
 
-# How much of the whole each stage takes, for a bar with the time left.
-_STAGES = {"first order": 0.2, "search": 0.45, "random words": 0.1, "layers": 0.05, "real words": 0.2}
+# How much of the whole each stage takes, for a bar with the time left. What is quick comes first: a person who waits
+# sees the words in colour at once.
+_STAGES = {"random words": 0.05, "first order": 0.2, "search": 0.5, "layers": 0.05, "real words": 0.2}
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,12 @@ def profile(
     effort: Effort = Effort(),  # noqa: B008
     seed: int = 0,
     report: Report = lambda stage, done: None,
+    show: Callable[[Profiled], None] = lambda so_far: None,
 ) -> Profile:
     """Everything about one model at one text. `words` are the real ones to try: the vocabulary unless given.
 
-    Special tokens do not change unless `positions` name them.
+    Special tokens do not change unless `positions` name them. `show` is given the tables after each stage, with gaps
+    where a later one will fill them.
     """
     context = phi.encode(text) if isinstance(text, str) else phi.read(text)
     spots = [i for i, s in enumerate(context.special) if not s] if positions is None else sorted(set(positions))
@@ -82,35 +86,88 @@ def profile(
     clock = _Clock(report)
     probe = phi.at(context.X)
     assert isinstance(probe, TransformerProbe)
+    real = Vocabulary.of(phi.encoder) if words is None else words.encoded_by(phi.encoder)
+    draft = _Draft(phi, context, spots)
+    with clock.stage("random words") as say:
+        draft.random = random_words(probe, context, spots, real, effort.random_words, seed=seed, progress=say)
+    show(draft.tables())
     with clock.stage("first order") as say:
         probe.say = say
-        first = _first_order(probe, context, spots, within)
+        draft.first = _first_order(probe, context, spots, within)
+    show(draft.tables())
     with clock.stage("search") as say:
         task = Task(within, 1, spots, effort.search, False, 1, seed, lambda stage, done: say(done))
-        found = measure_at(phi, probe, context, task, time.monotonic())
-    real = Vocabulary.of(phi.encoder) if words is None else words.encoded_by(phi.encoder)
-    with clock.stage("random words") as say:
-        random = random_words(probe, context, spots, real, effort.random_words, seed=seed, progress=say)
+        draft.found = found = measure_at(phi, probe, context, task, time.monotonic())
+    show(draft.tables())
     with clock.stage("layers") as say:
-        layers = _layers(phi, context, found, spots, within, effort, seed, say)
-        heads = across_heads(phi, context, found.position, found.delta)
-        noise = noise_floor(phi, context.X)
+        draft.layers = _layers(phi, context, found, spots, within, effort, seed, say)
+        draft.heads = pd.DataFrame(across_heads(phi, context, found.position, found.delta))
+        draft.noise = noise_floor(phi, context.X)
+    show(draft.tables())
     with clock.stage("real words") as say:
-        best = _best_words(probe, context, found, real, effort, seed, say)
-    table = _words(context, found, first, random, best, noise)
-    about = dict(found.provenance) | {"seconds by stage": clock.seconds, "real words": real.describe()}
-    tables = Profiled(
-        phi.name,
-        context.text or " ".join(context.words),
-        objective(phi),
-        noise,
-        table,
-        layers,
-        pd.DataFrame(heads),
-        about,
-        tuple(_notes(table)),
-    )
-    return Profile(tables, found)
+        draft.best = _best_words(probe, context, found, real, effort, seed, say)
+    about = {"seconds by stage": clock.seconds, "real words": real.describe()}
+    return Profile(draft.tables(about), found)
+
+
+@dataclass
+class _Draft:
+    """What is known so far."""
+
+    phi: TransformerFeatures
+    text: Context
+    spots: list[int]
+    random: dict[int, dict[str, float]] = field(default_factory=dict)
+    first: dict[int, float] = field(default_factory=dict)
+    found: Sensitivity | None = None
+    layers: pd.DataFrame = field(default_factory=pd.DataFrame)
+    heads: pd.DataFrame = field(default_factory=pd.DataFrame)
+    noise: float = math.nan
+    best: dict[int, tuple[float, str, str]] = field(default_factory=dict)
+
+    def tables(self, about: Mapping[str, Any] = MappingProxyType({})) -> Profiled:
+        words = self._words()
+        return Profiled(
+            self.phi.name,
+            self.text.text or " ".join(self.text.words),
+            objective(self.phi),
+            self.noise,
+            words,
+            self.layers,
+            self.heads,
+            {**({} if self.found is None else self.found.provenance), **about},
+            tuple(_notes(words)),
+        )
+
+    def _words(self) -> pd.DataFrame:
+        sups = {} if self.found is None else self.found.per_word.set_index("position").to_dict("index")
+        lines = []
+        for i in self.spots:
+            start, end = self.text.spans[i] or (None, None)
+            tried = self.random[i]
+            value, word, kind = self.best.get(i, (math.nan, None, None))
+            top = max(tried, key=tried.__getitem__, default=None)
+            if top is not None and value < tried[top]:  # a random word did more than those of the shortlist
+                value, word = tried[top], top
+            sup = sups.get(i, {"value": math.nan, "baseline": math.nan})
+            lines.append(
+                {
+                    "position": i,
+                    "word": self.text.words[i],
+                    "start": start,
+                    "end": end,
+                    "tokens": len(self.text.rows[i]),
+                    "sup": sup["value"],
+                    "first_order": self.first.get(i, math.nan),
+                    "random_ball": sup["baseline"],
+                    "random_word": math.fsum(tried.values()) / len(tried) if tried else math.nan,
+                    "best_word": value,
+                    "replacement": word,
+                    "kind": kind,
+                    "below_noise": sup["value"] <= self.noise,
+                }
+            )
+        return pd.DataFrame(lines).astype({"start": "Int64", "end": "Int64", "replacement": object, "kind": object})
 
 
 def objective(phi: TransformerFeatures) -> str:
@@ -202,43 +259,6 @@ def _best_words(
         listed = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=part)
         best[i] = (listed.value, listed.word, "exact" if listed.exhaustive else "shortlist")
     return best
-
-
-def _words(
-    text: Context,
-    found: Sensitivity,
-    first: dict[int, float],
-    random: dict[int, dict[str, float]],
-    best: dict[int, tuple[float, str, str]],
-    noise: float,
-) -> pd.DataFrame:
-    lines = []
-    for line in found.per_word.to_dict("records"):
-        i = int(line["position"])
-        start, end = text.spans[i] or (None, None)
-        value, word, kind = best.get(i, (math.nan, None, None))
-        tried = random[i]
-        top = max(tried, key=tried.__getitem__, default=None)
-        if top is not None and value < tried[top]:  # a random word did more than those of the shortlist
-            value, word = tried[top], top
-        lines.append(
-            {
-                "position": i,
-                "word": text.words[i],
-                "start": start,
-                "end": end,
-                "tokens": len(text.rows[i]),
-                "sup": line["value"],
-                "first_order": first[i],
-                "random_ball": line["baseline"],
-                "random_word": math.fsum(tried.values()) / len(tried) if tried else math.nan,
-                "best_word": value,
-                "replacement": word,
-                "kind": kind,
-                "below_noise": line["value"] <= noise,
-            }
-        )
-    return pd.DataFrame(lines).astype({"start": "Int64", "end": "Int64", "replacement": object, "kind": object})
 
 
 def _notes(table: pd.DataFrame) -> Iterator[str]:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from oneword.report.palette import role
 from oneword.report.panels import Mark, Panel, span, ticks
-from oneword.report.style import BLACK, GREY
 
 WIDTH, HEIGHT = 420.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 54.0, 10.0, 10.0, 44.0
-INK = {BLACK: "var(--ink)", GREY: "var(--muted)"}
 DASHES = {"solid": "", "dash": "6 3", "dot": "1 3"}
 # Around a point, in units of the size of a mark.
 _SHAPES = {
@@ -70,7 +69,7 @@ def picture(panel: Panel, y_span: tuple[float, float] | None = None) -> Picture:
         x_ticks=tuple((x(at), name) for at, name in zip(*x_ticks, strict=True)),
         y_ticks=tuple((y(at), name) for at, name in zip(*y_ticks, strict=True)),
         strokes=tuple(stroke for mark in panel.marks for stroke in _strokes(mark, x, y)),
-        legend=tuple(Key(m.label, _color(m), _shape(m.look.symbol, 9, 6, 4)) for m in panel.marks if m.label),
+        legend=tuple(Key(m.label, _color(m), shape(m.look.symbol, 9, 6, 4)) for m in panel.marks if m.label),
     )
 
 
@@ -82,14 +81,15 @@ def _placed(ends: tuple[float, float], first: float, last: float) -> Callable[[f
 def _strokes(mark: Mark, x: Callable[[float], float], y: Callable[[float], float]) -> list[Stroke]:
     places = [(x(a), y(b)) for a, b in zip(mark.x, mark.y, strict=True)]
     size = 2.4 if mark.form == "dots" else 4.0
-    shapes = "".join(_shape(mark.look.symbol, a, b, size) for a, b in places)
+    shapes = "".join(shape(mark.look.symbol, a, b, size) for a, b in places)
     if mark.form == "dots":
         return [Stroke("dots", shapes, _color(mark))]
     line = Stroke("line", "M" + "L".join(f"{a:.5g} {b:.5g}" for a, b in places), _color(mark), DASHES[mark.dash])
     return [line, Stroke("marks", shapes, _color(mark))] if mark.form == "points" else [line]
 
 
-def _shape(symbol: str, x: float, y: float, size: float) -> str:
+def shape(symbol: str, x: float, y: float, size: float) -> str:
+    """The path of a mark around a place; a circle unless the symbol is another."""
     if symbol not in _SHAPES:
         return (
             f"M{x - size:.5g} {y:.5g}a{size:g} {size:g} 0 1 0 {2 * size:g} 0a{size:g} {size:g} 0 1 0 {-2 * size:g} 0z"
@@ -98,4 +98,4 @@ def _shape(symbol: str, x: float, y: float, size: float) -> str:
 
 
 def _color(mark: Mark) -> str:
-    return INK.get(mark.look.color, mark.look.color)
+    return f"var(--{role(mark.look.color)})"

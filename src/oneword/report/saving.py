@@ -6,11 +6,8 @@ import io
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
-
 from oneword.files import write_whole
-from oneword.report.style import STYLE
+from oneword.report.drawing import Drawing, placed
 
 # No dates and no versions inside the files.
 METADATA: dict[str, dict[str, Any]] = {
@@ -20,13 +17,13 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure whose parts are placed in every format."""
+def save_figure(figure: Drawing, folder: Path, name: str) -> list[Path]:
+    """Write a figure in every format."""
     paths = []
+    placed(figure)
     for suffix, metadata in METADATA.items():
-        with matplotlib.rc_context(STYLE):
-            content = io.BytesIO()
-            figure.savefig(content, format=suffix, metadata=metadata, dpi=300)
+        content = io.BytesIO()
+        figure.savefig(content, format=suffix, metadata=metadata)
         paths.append(folder / f"{name}.{suffix}")
         write_whole(paths[-1], content.getvalue())
     return paths

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-# Okabe and Ito's palette: distinct for every kind of colour vision.
-SKY, VERMILION, BLACK = "#56B4E9", "#D55E00", "#000000"
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#7F7F7F"
+from oneword.report.palette import INK, LIGHT, SERIES
 
-# Of matplotlib.
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, GREY = (LIGHT[name] for name in SERIES)
+SKY, BLACK = LIGHT["sky"], INK
+
+COLUMN, PAGE = 3.25, 6.75  # inches: the width of a column of a two-column paper, and of both
+
+# Of matplotlib. Its own font goes into every file: into a PDF as TrueType, so that its text can be searched; into an
+# SVG as outlines, for who opens an SVG may not have the font, and another one is wider or lacks ‖ and √.
 STYLE: dict[Any, Any] = {
-    "font.size": 9,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.8,
+    "image.cmap": "Blues",
     "pdf.fonttype": 42,
-    "svg.fonttype": "none",
+    "svg.fonttype": "path",
     "svg.hashsalt": "oneword",  # else the names inside an SVG differ from run to run
     "figure.dpi": 150,
+    "savefig.dpi": 300,
 }
 
 
@@ -31,6 +52,7 @@ class Look:
     symbol: str
 
 
+# Names are those of the paper: S_RF, S_DRF, S_RAF.
 MAPS = {
     "rf": Look("RF", BLUE, "o", "circle"),
     "drf": Look("deep RF", GREEN, "^", "triangle-up"),
@@ -72,3 +94,18 @@ def step(index: int, count: int) -> Look:
 def plain(text: object) -> str:
     """A text as text: matplotlib would read $…$ as a formula."""
     return str(text).replace("$", r"\$")
+
+
+# S_RF is S with RF below it, S^(m) with (m) above.
+_NOTATION = re.compile(r"\bS(?:_([A-Za-z-]+)|\^(\([a-z]\)))")
+
+
+def formula(label: str) -> str:
+    """A label of ours in matplotlib's notation for formulas."""
+    return _NOTATION.sub(lambda m: rf"$S_{{\text{{{m[1]}}}}}$" if m[1] else f"$S^{{{m[2]}}}$", plain(label))
+
+
+def markup(label: str) -> str:
+    """The same in HTML, escaped."""
+    escaped = escape(label)
+    return _NOTATION.sub(lambda m: f"S<sub>{m[1]}</sub>" if m[1] else f"S<sup>{m[2]}</sup>", escaped)

@@ -1,10 +1,14 @@
-"""Templates of pages: every text that goes into one is escaped. jinja2 is of the extra `page`."""
+"""Pages from templates: every text that goes into one is escaped. jinja2 is of the extra `page`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from oneword.errors import MissingExtraError
+from oneword.files import write_whole
+from oneword.report import palette
 from oneword.report.table import shown
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ def page_template(name: str) -> Template:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["shown"] = shown
+    environment.globals["palette"] = palette
     return environment.get_template(name)
 
 
@@ -29,3 +34,20 @@ def missing_for_pages(error: ImportError) -> MissingExtraError:
     return MissingExtraError(
         f"expected plotly and jinja2 to write a page, got no {error.name}: pip install 'oneword[page]'"
     )
+
+
+def write_page(name: str, path: Path, **values: Any) -> Path:
+    """Fill a template and write it, whole or not at all."""
+    write_whole(path, page_template(name).render(values).encode())
+    return path
+
+
+def facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the numbers rest on; what has a short form is shown by it."""
+    for name, value in about.items():
+        if isinstance(value, Mapping):
+            parts = [f"{key} {each}" for key, each in value.items() if each not in (None, [], "") and key != name]
+            own = [str(value[name])] if name in value else []
+            yield name, value["shown"] if "shown" in value else ", ".join(own + parts)
+        elif value is not None:
+            yield name, ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -13,13 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from oneword._random import stream
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
 from oneword.vocabulary import Replacements
+
+KEPT = 10  # words of the list
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,19 @@ class Shortlist:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """The best word found: its number, name and value; how many passes it took, and whether all words were tried."""
+    """The best words found, with their values, best first; how many passes it took, and whether all were tried."""
 
-    index: int
-    word: str
-    value: float
+    best: tuple[tuple[str, float], ...]
     passes: int
     exhaustive: bool
+
+    @property
+    def word(self) -> str:
+        return self.best[0][0]
+
+    @property
+    def value(self) -> float:
+        return self.best[0][1]
 
 
 def shortlist(
@@ -85,9 +93,9 @@ def shortlist(
             if budget - tried.passes > 2:
                 tried.differentiate(tried.best_without_gradient())
             progress(tried.passes / budget)
-    best = int(tried.change2.argmax())
-    value = math.sqrt(max(float(tried.change2[best]), 0.0)) / probe.norm
-    return Listed(best, names[best], value, tried.passes, budget >= len(Y))
+    order = tried.change2.argsort(descending=True, stable=True)[: min(KEPT, int(tried.known.sum()))].tolist()
+    best = tuple((names[v], math.sqrt(max(float(tried.change2[v]), 0.0)) / probe.norm) for v in order)
+    return Listed(best, tried.passes, budget >= len(Y))
 
 
 class _Tried:
@@ -123,7 +131,11 @@ class _Tried:
         tangents = flat @ self.gradients.mT + offset
         weights = torch.softmax(sharpness * (near @ near[self.at].mT), 1)
         out = (weights * tangents).sum(1)
-        return torch.where(self.change2 > -torch.inf, torch.full_like(out, -torch.inf), out)
+        return torch.where(self.known, torch.full_like(out, -torch.inf), out)
+
+    @property
+    def known(self) -> Bool[Tensor, " words"]:
+        return self.change2 > -torch.inf
 
     def best_without_gradient(self) -> Int[Tensor, " one"]:
         known = self.change2.clone()

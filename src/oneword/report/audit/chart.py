@@ -1,6 +1,7 @@
 """Charts of an audit as SVG: AUC with intervals, the change against length, the share of texts that hear a signal.
 
-Colours are classes of the style sheet (m0, m1 … for models, s0, s1 … for signals), so they follow light and dark.
+Models and signals are told apart by colour and by mark; colours are classes of the style sheet (h0, h1 …), so that they
+follow light and dark.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import numpy as np
 import pandas as pd
 
 from oneword.report.audit.tables import SAID, models_of, of_model
+from oneword.report.palette import SERIES
+from oneword.report.panel_svg import shape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340.0, 220.0, 46.0, 12.0, 14.0, 34.0
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down")
 _ROW, _NAMES = 18.0, 88.0  # of the chart of AUCs: height of a line, room for the names of types
 
 
@@ -51,7 +55,7 @@ def aucs(types: pd.DataFrame) -> Chart:
         return _NAMES + (width - _NAMES - RIGHT) * value
 
     base = height - BOTTOM
-    paths = [("line", f"M{x(t):.1f} {TOP}V{base:.1f}") for t in (0, 0.25, 0.75, 1)]
+    paths = [("rule", f"M{x(t):.1f} {TOP}V{base:.1f}") for t in (0, 0.25, 0.75, 1)]
     paths.append(("chance", f"M{x(0.5):.1f} {TOP}V{base:.1f}"))
     labels = [Label(x(t), base + 16, f"{t:g}", "middle") for t in (0, 0.25, 0.5, 0.75, 1)]
     labels.append(Label(x(0.5), base + 31, "AUC; 0.5: no difference from noise", "middle"))
@@ -64,8 +68,8 @@ def aucs(types: pd.DataFrame) -> Chart:
             y = top + 5 + _ROW * (k + 0.5)
             for line in of_model(signals[signals["type"] == name], model).to_dict("records"):
                 if not math.isnan(line["auc_low"]):
-                    paths.append((f"whisker m{k % 4}", f"M{x(line['auc_low']):.1f} {y:.1f}H{x(line['auc_high']):.1f}"))
-                paths.append((f"dot m{k % 4}", _dot(x(line["auc"]), y)))
+                    paths.append((f"whisker {hue(k)}", f"M{x(line['auc_low']):.1f} {y:.1f}H{x(line['auc_high']):.1f}"))
+                paths.append((f"marks {hue(k)}", mark(k, x(line["auc"]), y)))
     return Chart(width, height, tuple(paths), tuple(labels), "AUC of each signal against the noise, with intervals")
 
 
@@ -82,7 +86,7 @@ def changes(lengths: pd.DataFrame, edits: pd.DataFrame, model: str) -> Chart | N
     known = [*some["change"], *band.to_numpy().ravel()]
     x = _log_axis(sizes[0], sizes[-1], LEFT, WIDTH - RIGHT)
     y = _log_axis(min(known) * 0.8, max(known) * 1.25, HEIGHT - BOTTOM, TOP)
-    paths = [("line", f"M{LEFT} {y(t):.1f}H{WIDTH - RIGHT}") for t in _decades(min(known) * 0.8, max(known) * 1.25)]
+    paths = [("rule", f"M{LEFT} {y(t):.1f}H{WIDTH - RIGHT}") for t in _decades(min(known) * 0.8, max(known) * 1.25)]
     if len(band) > 1:
         there = [
             (x(float(str(n))), y(low), y(high)) for n, low, high in zip(band.index, band[0.25], band[0.75], strict=True)
@@ -93,7 +97,10 @@ def changes(lengths: pd.DataFrame, edits: pd.DataFrame, model: str) -> Chart | N
     for k, name in enumerate(dict.fromkeys(some["type"])):
         line = some[some["type"] == name].sort_values("length")
         points = [(x(n), y(v)) for n, v in zip(line["length"], line["change"], strict=True)]
-        paths += [(f"curve s{k % 6}", _joined(points)), (f"dot s{k % 6}", "".join(_dot(*point) for point in points))]
+        paths += [
+            (f"line {hue(k)}", _joined(points)),
+            (f"marks {hue(k)}", "".join(mark(k, *point) for point in points)),
+        ]
     ticks = _decades(min(known) * 0.8, max(known) * 1.25)
     labels = [Label(LEFT - 6, y(t) + 4, f"{t:g}", "end") for t in ticks]
     return Chart(WIDTH, HEIGHT, tuple(paths), (*labels, *_lengths_axis(x, sizes)), f"Change against length, {model}")
@@ -110,7 +117,7 @@ def hearing(lengths: pd.DataFrame, type: str, wanted: float) -> Chart | None:
     def y(share: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share
 
-    paths = [("line", f"M{LEFT} {y(t):.1f}H{WIDTH - RIGHT}") for t in (0, 0.25, 0.5, 0.75, 1)]
+    paths = [("rule", f"M{LEFT} {y(t):.1f}H{WIDTH - RIGHT}") for t in (0, 0.25, 0.5, 0.75, 1)]
     paths.append(("wanted", f"M{LEFT} {y(wanted):.1f}H{WIDTH - RIGHT}"))
     models = models_of(lengths)
     for k, model in enumerate(models):
@@ -118,9 +125,9 @@ def hearing(lengths: pd.DataFrame, type: str, wanted: float) -> Chart | None:
         aside = 5 * (k - (len(models) - 1) / 2)  # else intervals of several models hide each other
         at = [x(n) + aside for n in line["length"]]
         spans = zip(at, line["share_low"], line["share_high"], strict=True)
-        paths.append((f"whisker m{k % 4}", "".join(f"M{a:.1f} {y(low):.1f}V{y(high):.1f}" for a, low, high in spans)))
-        paths.append((f"curve m{k % 4}", _joined((a, y(v)) for a, v in zip(at, line["falling"], strict=True))))
-        paths.append((f"dot m{k % 4}", "".join(_dot(a, y(v)) for a, v in zip(at, line["share"], strict=True))))
+        paths.append((f"whisker {hue(k)}", "".join(f"M{a:.1f} {y(low):.1f}V{y(high):.1f}" for a, low, high in spans)))
+        paths.append((f"line {hue(k)}", _joined((a, y(v)) for a, v in zip(at, line["falling"], strict=True))))
+        paths.append((f"marks {hue(k)}", "".join(mark(k, a, y(v)) for a, v in zip(at, line["share"], strict=True))))
     labels = [Label(LEFT - 6, y(t) + 4, f"{t:.0%}", "end") for t in (0, 0.25, 0.5, 0.75, 1)]
     return Chart(WIDTH, HEIGHT, tuple(paths), (*labels, *_lengths_axis(x, sizes)), f"Share of texts that hear: {type}")
 
@@ -146,5 +153,16 @@ def _joined(points: Iterator[tuple[float, float]] | Sequence[tuple[float, float]
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _dot(x: float, y: float) -> str:
-    return f"M{x - 3.5:.1f} {y:.1f}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0"
+def hue(k: int) -> str:
+    """The class that gives the k-th curve its colour."""
+    return f"h{k % len(SERIES)}"
+
+
+def mark(k: int, x: float, y: float) -> str:
+    """The mark of the k-th curve."""
+    return shape(SYMBOLS[k % len(SYMBOLS)], x, y, 3.5)
+
+
+def keys(names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """The legend of curves: names, classes and marks around (9, 6)."""
+    return [(name, hue(k), mark(k, 9, 6)) for k, name in enumerate(names)]

@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.files import write_whole
-from oneword.report.audit.chart import aucs, changes, hearing
+from oneword.report.audit.chart import aucs, changes, hearing, keys
 from oneword.report.audit.tables import SAID, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
-from oneword.report.templating import page_template
+from oneword.report.templating import facts, page_template, write_page
 
 TEMPLATE = "audit.html.j2"
 
@@ -30,12 +29,14 @@ def render(
     signals = list(dict.fromkeys(types.loc[types["kind"] == "signal", "type"]))
     heard = [(SAID.get(name, name), hearing(lengths, name, about["share"])) for name in signals]
     moved = [(model, changes(lengths, tables["edits"], model)) for model in models]
-    text = page_template(TEMPLATE).render(
+    return write_page(
+        TEMPLATE,
+        path,
         cards=list(_cards(tables, about)),
         failed=int((~verdicts["passed"].astype(bool)).sum()),
         verdicts=verdicts.to_dict("records"),
-        models=models,
-        signals=[SAID.get(name, name) for name in signals],
+        models=keys(models),
+        signals=keys([SAID.get(name, name) for name in signals]),
         aucs=aucs(types),
         heard=[(name, chart) for name, chart in heard if chart is not None],
         moved=[(model, chart) for model, chart in moved if chart is not None],
@@ -47,10 +48,8 @@ def render(
         share=about["share"],
         meanings=[*meanings(about), *notes],
         command=command,
-        facts=list(_facts(about)),
+        facts=[("", list(_facts(about)))],
     )  # fmt: skip
-    write_whole(path, text.encode())
-    return path
 
 
 def _cards(tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -95,15 +94,8 @@ def _against(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the numbers rest on."""
-    for name, value in about.items():
-        if name == "models":
-            for model in value:
-                rest = ", ".join(
-                    f"{key} {each}" for key, each in model.items() if key not in ("map", "model") and each is not None
-                )
-                yield str(model.get("model", "model")), rest
-        elif isinstance(value, Mapping):
-            yield name, ", ".join(f"{key} {each}" for key, each in value.items())
-        elif value is not None:
-            yield name, ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    """What the numbers rest on, with a line for each model."""
+    for model in about["models"]:
+        said = {key: value for key, value in model.items() if key not in ("map", "model")}
+        yield from facts({str(model.get("model", "model")): said})
+    yield from facts({name: value for name, value in about.items() if name != "models"})

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.files import write_whole
 from oneword.report.compare.compared import (
     Tables,
     attention_of,
@@ -21,13 +20,15 @@ from oneword.report.compare.compared import (
     most_moved,
     names_of,
 )
-from oneword.report.heat import heat_cell
+from oneword.report.heat import heat_cell, plain_cell
 from oneword.report.panels import Heat
 from oneword.report.table import shown
-from oneword.report.templating import page_template
+from oneword.report.templating import facts, page_template, write_page
+from oneword.report.words.passages import LONG, TOP
 
 TEMPLATE = "compare.html.j2"
 MOST_WORDS = 100  # of an attention map on the page, so that it opens at once
+WHOLE = ("whole", "pooled", "cosine", "attention")  # of the whole text, beside its words
 NUMBERED = 14  # words: cells of larger maps are colours alone
 
 
@@ -49,12 +50,14 @@ def render(
 ) -> Path:
     """Write the page of a comparison, given as its tables; the map of `layer` and `head` is the one shown first."""
     compared = "moved" in tables
-    maps = _maps(tables) if compared else []
-    text = page_template(TEMPLATE).render(
+    maps = attention_maps(tables) if compared else []
+    return write_page(
+        TEMPLATE,
+        path,
         names=names_of(texts) if texts else (),
         about=about,
-        cards=list(_cards(tables)),
-        words=_words(tables) if compared else None,
+        cards=list(pair_cards(tables)),
+        words=pair_columns(tables) if compared else None,
         maps=maps,
         first=(layer, head),
         too_long=compared and not maps,
@@ -64,14 +67,12 @@ def render(
         flips=lines(tables["flips"]) if "flips" in tables else [],
         replies=_replies(tables) if "replies" in tables else [],
         meanings=[*meanings(about, tables), *notes],
-        facts=list(_facts(about)),
+        facts=[("", list(facts(about)))],
         command=command,
     )
-    write_whole(path, text.encode())
-    return path
 
 
-def _cards(tables: Tables) -> Iterator[dict[str, str]]:
+def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
     if "moved" in tables:
         end = lines(tables["layers"])[-1]
         yield {
@@ -116,7 +117,7 @@ def _cards(tables: Tables) -> Iterator[dict[str, str]]:
         }
 
 
-def _words(tables: Tables) -> dict[str, Any]:
+def pair_columns(tables: Tables) -> dict[str, Any]:
     """Both texts in columns of pairs, each with its strength after every layer."""
     moved = lines(tables["moved"])
     most = max((line["change"] for line in moved if line["change"]), default=1.0)
@@ -132,7 +133,7 @@ def _words(tables: Tables) -> dict[str, Any]:
     return {"columns": columns, "most": most, "layers": sorted({line["layer"] for line in moved})}
 
 
-def _maps(tables: Tables) -> list[dict[str, Any]]:
+def attention_maps(tables: Tables) -> list[dict[str, Any]]:
     """Attention of both texts and their difference, on one scale a map; none where a text is too long for a page."""
     out = []
     for layer, head in maps_of(tables):
@@ -150,19 +151,33 @@ def _square(heat: Heat, scale: float) -> dict[str, Any]:
     """A heat map as a table: words, and rows of cells."""
     numbered = len(heat.tokens) <= NUMBERED
     rows = [[heat_cell(x, scale, numbered) for x in row] for row in heat.weights]
-    return {"words": heat.tokens, "rows": list(zip(heat.tokens, rows, strict=True)), "numbered": numbered}
+    return {
+        "corner": "",
+        "words": heat.tokens,
+        "rows": list(zip(heat.tokens, rows, strict=True)),
+        "numbered": numbered,
+        "flat": False,
+    }
 
 
 def _layers(tables: Tables) -> dict[str, Any]:
     """Layers down, words across, beside what became of the whole text."""
-    moved = lines(tables["moved"])
-    scale = max((line["change"] for line in moved if line["change"]), default=1.0)
+    every = lines(tables["moved"])
+    scale = max((line["change"] for line in every if line["change"]), default=1.0)
+    most: dict[int, float] = {}
+    for line in every:
+        most[line["pair"]] = max(most.get(line["pair"], 0.0), line["change"] or 0.0)
+    # Of long texts the words that moved most, in the order of the text.
+    kept = set(most) if len(most) <= LONG else set(sorted(most, key=lambda pair: -most[pair])[:TOP])
+    moved = [line for line in every if line["pair"] in kept]
     names: dict[int, str] = {line["pair"]: label(line) for line in moved}
-    cells: dict[int, list[dict[str, Any]]] = {}
+    rows: dict[int, list[dict[str, Any]]] = {
+        line["layer"]: [plain_cell(shown(line[name], 2)) for name in WHOLE] for line in lines(tables["layers"])
+    }
     for line in moved:
-        cells.setdefault(line["layer"], []).append(heat_cell(line["change"], scale))
-    rows = [{**line, "cells": cells[line["layer"]]} for line in lines(tables["layers"])]
-    return {"names": list(names.values()), "rows": rows}
+        rows[line["layer"]].append(heat_cell(line["change"], scale))
+    about = {"corner": "layer", "beside": WHOLE, "words": list(names.values())}
+    return about | {"rows": list(rows.items()), "numbered": True, "flat": False, "left_out": len(most) - len(kept)}
 
 
 def _heads(heads: pd.DataFrame) -> dict[str, Any]:
@@ -173,7 +188,8 @@ def _heads(heads: pd.DataFrame) -> dict[str, Any]:
         said = label({**line, "how": "equal" if line["word_a"] == line["word_b"] else "replace"})
         title = f"layer {line['layer']}, head {line['head']}: most at “{said}”, {shown(line['most'], 2)}"
         rows.setdefault(line["layer"], []).append(heat_cell(line["change"], scale) | {"title": title})
-    return {"heads": sorted(set(heads["head"])), "rows": list(rows.items())}
+    about = {"corner": "layer", "words": sorted(set(heads["head"]))}
+    return about | {"rows": list(rows.items()), "numbered": True, "flat": True}
 
 
 def _answers(tables: Tables) -> dict[str, Any]:
@@ -191,12 +207,3 @@ def _replies(tables: Tables) -> list[dict[str, Any]]:
     for line in lines(tables["replies"]):
         found.setdefault(line["prompt"], {}).setdefault(line["word"], []).append(line)
     return [{"prompt": prompt, "words": list(words.items())} for prompt, words in found.items()]
-
-
-def _facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the numbers rest on."""
-    for name, value in about.items():
-        if isinstance(value, Mapping):
-            yield name, ", ".join(f"{key} {each}" for key, each in value.items())
-        else:
-            yield name, " and ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -37,7 +37,7 @@ CAPTIONS = {
     ),
     "mass": (
         "Why softmax attention notices: where the attention goes",
-        "The mean attention that all words pay to the changed word, before and after the change that the search "
+        "The mean attention that all words pay to the changed word i, before and after the change that the search "
         "found. Exact for that change.",
     ),
     "n-over-d": (

@@ -1,6 +1,6 @@
 """The plates as plotly specifications: plain values, drawn by the page itself.
 
-Colours that depend on light or dark are names that begin with @; the page puts in its own.
+Colours are names of the palette that begin with @; the page puts in those for light or dark.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from oneword.report.palette import role
 from oneword.report.panels import Axis, Mark, Panel, Plate, shared, span, ticks
-from oneword.report.style import BLACK, GREY
+from oneword.report.style import markup
 
-INK = {BLACK: "@ink", GREY: "@muted"}
+FAINT = "+33"  # the alpha of a band, in hexadecimal
 DASHES = {"solid": "solid", "dash": "6px,3px", "dot": "1px,3px"}
 
 
@@ -25,7 +26,7 @@ def charts(plate: Plate) -> list[dict[str, Any]]:
         {
             "title": panel.title,
             "legend": [
-                {"label": m.label, "color": _color(m), "symbol": _symbol(m), "dash": _dash(m)}
+                {"label": m.label, "color": role(m.look.color), "symbol": _symbol(m), "dash": _dash(m)}
                 for m in panel.marks
                 if m.label
             ],
@@ -41,7 +42,7 @@ def _traces(mark: Mark) -> list[dict[str, Any]]:
     trace: dict[str, Any] = {"type": "scatter", "x": _plain(mark.x), "y": _plain(mark.y), "mode": "lines"}
     if mark.form == "band":
         quiet = trace | {"line": {"width": 0}, "hoverinfo": "skip"}
-        return [quiet, quiet | {"y": _plain(mark.top), "fill": "tonexty", "fillcolor": _faint(mark)}]
+        return [quiet, quiet | {"y": _plain(mark.top), "fill": "tonexty", "fillcolor": _color(mark) + FAINT}]
     hover = {"hovertemplate": f"%{{x:.4g}} → %{{y:.4g}}<extra>{escape(mark.label)}</extra>"}
     if mark.form == "dots":
         size, opacity = (7, 0.8) if mark.label else (4.5, 0.45)
@@ -92,8 +93,8 @@ def _layout(panel: Panel, common: tuple[float, float] | None, *, tall: bool) -> 
         tokens = [escape(token) for token in panel.heat.tokens]
         named = {"tickvals": list(range(len(tokens))), "ticktext": tokens, "fixedrange": True, "automargin": True}
         named |= {"showgrid": False, "zeroline": False}
-        layout["xaxis"] = named | {"title": {"text": escape(panel.x.label), "standoff": 8}}
-        layout["yaxis"] = named | {"title": {"text": escape(panel.y.label), "standoff": 8}, "autorange": "reversed"}
+        layout["xaxis"] = named | {"title": {"text": markup(panel.x.label), "standoff": 8}}
+        layout["yaxis"] = named | {"title": {"text": markup(panel.y.label), "standoff": 8}, "autorange": "reversed"}
         return layout
     layout["xaxis"] = _axis(panel.x, span(panel.x, panel.marks, of_x=True))
     layout["yaxis"] = _axis(panel.y, common or span(panel.y, panel.marks, of_x=False))
@@ -102,7 +103,7 @@ def _layout(panel: Panel, common: tuple[float, float] | None, *, tall: bool) -> 
 
 def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
     out: dict[str, Any] = {
-        "title": {"text": escape(axis.label), "standoff": 8},
+        "title": {"text": markup(axis.label), "standoff": 8},
         "type": "log" if axis.log else "linear",
         "range": [math.log10(x) for x in limits] if axis.log else list(limits),
         "gridcolor": "@grid",
@@ -119,15 +120,7 @@ def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
 
 
 def _color(mark: Mark) -> str:
-    return INK.get(mark.look.color, mark.look.color)
-
-
-def _faint(mark: Mark) -> str:
-    """The colour of a band."""
-    if mark.look.color in INK:
-        return "@band"
-    red, green, blue = (int(mark.look.color[k : k + 2], 16) for k in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.2)"
+    return f"@{role(mark.look.color)}"
 
 
 def _symbol(mark: Mark) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
-import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from oneword.errors import FileFormatError
+from oneword.report.drawing import Drawing, drawing, placed
+from oneword.report.heat import draw_heat
 from oneword.report.panels import Axis, Mark, Panel, Plate, shared, span, ticks
 from oneword.report.paper.plates import plates
 from oneword.report.saving import save_figure
-from oneword.report.style import STYLE, plain
+from oneword.report.style import COLUMN, PAGE, formula, plain
 
-COLUMN, PAGE = 3.4, 7.0  # inches: one column of a two-column page, and both
-HEIGHT, LINE = 2.1, 0.13  # of a panel, and of a line of its legend
+HEIGHT, LINE, LETTER = 2.1, 0.13, 0.058  # inches: of a panel, and of a line and a letter of its legend
 DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5))}
 
 
@@ -35,40 +38,37 @@ def draw_all(table: pd.DataFrame, out: Path, fits: pd.DataFrame | None = None) -
     return files
 
 
-def draw(plate: Plate) -> Figure:
+def draw(plate: Plate) -> Drawing:
     """One plate: a column wide for one panel, a page wide for more; never more than three panels side by side."""
     count = len(plate.panels)
     columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
     rows = -(-count // columns)
-    with matplotlib.rc_context({**STYLE, "font.size": 8, "axes.titlesize": 8, "legend.fontsize": 7}):
-        keys = [[(mark.label, mark.look) for mark in panel.marks if mark.label] for panel in plate.panels]
-        together = all(key == keys[0] for key in keys)  # one legend for all panels that say the same
-        height = HEIGHT + (0 if together and count > 1 else LINE * max(map(len, keys)))
-        figure = Figure(figsize=(COLUMN if columns == 1 else PAGE, rows * height), layout="constrained")
+    keys = [[(mark.label, mark.look) for mark in panel.marks if mark.label] for panel in plate.panels]
+    together = all(key == keys[0] for key in keys)  # one legend for all panels that say the same
+    room = COLUMN if columns == 1 else PAGE / columns
+    lines = max(sum(len(_folded(label, room).splitlines()) for label, _ in key) for key in keys)
+    height = HEIGHT + (0 if together and count > 1 else LINE * lines)
+    with drawing(COLUMN if columns == 1 else PAGE, rows * height) as figure:
         parts: list[SubFigure] = list(figure.subfigures(rows, columns, squeeze=False).ravel())[:count]
         common = shared(plate)
         for part, panel in zip(parts, plate.panels, strict=True):
             _draw(part.subplots(), panel, common)
         if together:
-            _legend(figure, parts[0])
+            _legend(figure, parts[0], COLUMN if columns == 1 else PAGE)
         else:
             for part in parts:
-                _legend(part, part)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # placed once, for all formats
+                _legend(part, part, room, lines)
+    placed(figure)
     return figure
 
 
 def _draw(axes: Axes, panel: Panel, y_span: tuple[float, float] | None) -> None:
     axes.set_title(plain(panel.title), loc="left")
-    axes.set_xlabel(plain(panel.x.label))
-    axes.set_ylabel(plain(panel.y.label))
+    axes.set_xlabel(formula(panel.x.label))
+    axes.set_ylabel(formula(panel.y.label))
     if panel.heat is not None:
-        tokens = [plain(token) for token in panel.heat.tokens]
-        axes.imshow(panel.heat.weights, cmap="Blues", vmin=0)
-        axes.set_xticks(range(len(tokens)), tokens, rotation=60, ha="right", rotation_mode="anchor")
-        axes.set_yticks(range(len(tokens)), tokens)
-        axes.spines[:].set_visible(False)
+        weights = np.array(panel.heat.weights)
+        draw_heat(axes, weights, panel.heat.tokens, panel.heat.tokens, float(weights.max()))
         return
     for mark in panel.marks:
         _add(axes, mark)
@@ -77,7 +77,7 @@ def _draw(axes: Axes, panel: Panel, y_span: tuple[float, float] | None) -> None:
 
 
 def _add(axes: Axes, mark: Mark) -> None:
-    color, label = mark.look.color, plain(mark.label) or None
+    color, label = mark.look.color, formula(mark.label) or None
     if mark.form == "band":
         axes.fill_between(mark.x, mark.y, mark.top, color=color, alpha=0.18, lw=0, label=label)
     elif mark.form == "dots":
@@ -89,8 +89,8 @@ def _add(axes: Axes, mark: Mark) -> None:
     else:
         marked = mark.form == "points"
         axes.plot(
-            mark.x, mark.y, color=color, lw=1.1, ls=DASHES[mark.dash], marker=mark.look.marker if marked else "",
-            ms=4, mec="white" if marked and mark.look.marker not in ("x", "_", ".") else color, mew=0.4, label=label,
+            mark.x, mark.y, color=color, ls=DASHES[mark.dash], marker=mark.look.marker if marked else "",
+            mec="white" if marked and mark.look.marker not in ("x", "_", ".") else color, mew=0.4, label=label,
         )  # fmt: skip
 
 
@@ -105,10 +105,23 @@ def _scale(axes: Axes, axis: Axis, limits: tuple[float, float], which: str) -> N
         line.set_minor_formatter(NullFormatter())
 
 
-def _legend(where: Figure | SubFigure, of: SubFigure) -> None:
+def _legend(where: Figure | SubFigure, of: SubFigure, room: float, lines: int = 0) -> None:
+    """Under a part; `lines` is how many it has at least, so that axes beside each other end at one height."""
     handles, labels = of.axes[0].get_legend_handles_labels()
     if not labels:
         return
-    wide = isinstance(where, Figure) and where.get_figwidth() > COLUMN
-    columns = min(5, len(labels)) if wide else 1 if max(map(len, labels)) > 14 else 2
-    where.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=1.8)
+    columns = min(5, len(labels)) if room == PAGE else 1 if max(map(len, labels)) > 14 else 2
+    if room < PAGE:
+        labels = [_folded(label, room) for label in labels]
+        missing = lines - sum(len(label.splitlines()) for label in labels) if columns == 1 else 0
+        handles, labels = [*handles, *[Line2D([], [], ls="")] * missing], [*labels, *[" "] * missing]
+    where.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def _folded(label: str, room: float) -> str:
+    """A label of the legend in lines that have room in so many inches, its mark beside it; the slope stays in one."""
+    width = round((room - 0.45) / LETTER)
+    if len(label) <= width:
+        return label
+    *before, last = label.split(": ")
+    return "\n".join(fill(part, width) for part in (*(each + ":" for each in before), last))

@@ -24,7 +24,7 @@ MOST_ENTRIES = 30  # of a list that is shown
 ROUNDING = 1e-12  # an error below is 0: squares of what rounding leaves
 # What tells one text under one map from another; the first trial goes first.
 ONE_TEXT = ["trial", "seed", "words_from", "encoder", "corpus", "n", "d", "depth"]
-ANSWERS = {True: "holds", False: "fails", None: "open"}
+ANSWERS = {True: ("holds", "good"), False: ("fails", "bad"), None: ("open", "unsure")}  # and how they look
 
 
 def render(
@@ -48,8 +48,7 @@ def render(
     table = complete(table)
     text = template.render(
         claims=[_claim(claim) for claim in claims],
-        counts={answer: sum(claim["holds"] is holds for claim in claims) for holds, answer in ANSWERS.items()},
-        headlines=headlines(table, fits),
+        cards=[_judged(claims), *headlines(table, fits)],
         plates=drawn,
         specs={
             f"{plate['id']}/{index}": {"data": spec["data"], "layout": spec["layout"]}
@@ -59,8 +58,9 @@ def render(
         objectives=objective_lines(table),
         reviews=reviews(table),
         encoders=sorted(set(table["encoder"].dropna())),
+        meanings=[],
         command=str(run.get("command", "")),
-        facts=list(_facts(run, table)),
+        facts=[("", list(_facts(run, table)))],
         plotly=script,
     )
     write_whole(path, text.encode())
@@ -84,7 +84,15 @@ def _extra() -> tuple[Any, Any]:
 
 
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    return {"note": "", **claim, "sign": SIGNS[claim["holds"]], "answer": ANSWERS[claim["holds"]]}
+    answer, look = ANSWERS[claim["holds"]]
+    return {"note": "", **claim, "sign": SIGNS[claim["holds"]], "answer": answer, "look": look}
+
+
+def _judged(claims: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    holds, fails, unsure = (sum(claim["holds"] is answer for claim in claims) for answer in ANSWERS)
+    label = "claims hold" + (f", {fails} fail{'s' if fails == 1 else ''}" if fails else "")
+    label += f", {unsure} cannot be told" if unsure else ""
+    return _card(f"{holds} of {len(claims)}", label, "judged by 95 % intervals from the results alone")
 
 
 def headlines(table: pd.DataFrame, fits: pd.DataFrame | None) -> list[dict[str, str]]:

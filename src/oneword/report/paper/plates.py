@@ -46,6 +46,7 @@ VACUOUS = 3.0  # certificates further than this above the value say nothing of i
 OTHER_SCORES = [map_ for map_ in MAPS if map_.startswith("attention-") and map_ != "attention-relu"]
 TOP = 9.0  # errors above are drawn here, as the captions say
 LENGTH, S = Axis("n, words in the text", log=True), Axis("word sensitivity S", log=True)
+SYMBOLS = {"rf": "S_RF", "drf": "S_DRF", "attention": "S_RAF", "attention-relu": "S_ReLU-RAF"}  # of the paper
 
 
 def plates(table: pd.DataFrame, fits: pd.DataFrame | None = None) -> list[Plate]:
@@ -149,7 +150,7 @@ def families(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
             if len(rows):
                 marks += _curve(rows, look, f"{look.name}, d = {rows['d'].max():g}{_slope(rows, fits)}")
         if marks:
-            panels.append(Panel(MAPS[map_].name, _lengths(of_map(curves, map_)), S, tuple(marks)))
+            panels.append(Panel(MAPS[map_].name, _lengths(of_map(curves, map_)), _s(map_), tuple(marks)))
     return _plate("families", panels if curves["words_from"].nunique() > 1 else [], "more than one family of words")
 
 
@@ -165,7 +166,7 @@ def kinds(curves: pd.DataFrame) -> Plate:
                 n, middle = _medians(there, column)
                 marks.append(Mark("points", n, middle, look, look.name))
         if len(marks) > 1:
-            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), S, tuple(marks)))
+            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), _s(map_), tuple(marks)))
     return _plate("kinds", panels, "certificates, real words or random changes beside searched values")
 
 
@@ -180,7 +181,7 @@ def mass(curves: pd.DataFrame) -> Plate:
                 *_curve(rows, replace(REFERENCE, marker="o", symbol="circle"), "before the change", "mass_before"),
                 *_curve(rows, look, "after the change", "mass_after"),
             ]
-            axis = Axis("attention on the changed word", low=0, high=1)
+            axis = Axis("attention on word i", low=0, high=1)
             panels.append(Panel(f"{look.name}, d = {rows['d'].max():g}", _lengths(rows), axis, tuple(marks)))
     return _plate("mass", panels, "the attention on the changed word", share_y=True)
 
@@ -196,9 +197,8 @@ def condition(curves: pd.DataFrame) -> Plate:
         look = step(index, len(dimensions))
         marks += _curve(rows[rows["d"] == d], look, f"d = {d:g}", x="per")
     axis = Axis("n/d, words over dimension", log=True)
-    return _plate(
-        "n-over-d", [Panel(MAPS["attention"].name, axis, replace(S, low=1.0), tuple(marks))] if marks else [], "RAF"
-    )
+    panel = Panel(MAPS["attention"].name, axis, replace(_s("attention"), low=1.0), tuple(marks))
+    return _plate("n-over-d", [panel] if marks else [], "RAF")
 
 
 def words(table: pd.DataFrame) -> Plate:
@@ -216,7 +216,8 @@ def words(table: pd.DataFrame) -> Plate:
             label = "√(m/n)(1+√(2md/k))"
             marks.append(Mark("line", numbers(law["changed"]), numbers(law["law"]), BOUND, label, dash="dash"))
     axis = Axis("m, words changed at once", log=True, at=numbers(sorted(rows["changed"].unique())))
-    return _plate("m-words", [Panel("", axis, S, tuple(marks))] if marks else [], "several words changed at once")
+    panel = Panel("", axis, replace(S, label="word sensitivity S^(m)"), tuple(marks))
+    return _plate("m-words", [panel] if marks else [], "several words changed at once")
 
 
 def positions(curves: pd.DataFrame) -> Plate:
@@ -229,7 +230,7 @@ def positions(curves: pd.DataFrame) -> Plate:
                 *_curve(rows, MAPS[map_], "all positions"),
                 *_curve(rows, replace(REFERENCE, marker="o", symbol="circle"), "position 0 only", "first"),
             ]
-            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), S, tuple(marks)))
+            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), _s(map_), tuple(marks)))
     return _plate("positions", panels, "values at position 0 alone")
 
 
@@ -248,7 +249,7 @@ def learning(table: pd.DataFrame, training: str) -> Plate:
             chosen = some[some["objective"] == objective]
             if len(chosen):
                 marks.append(Mark("dots", numbers(chosen["gamma"]), _capped(chosen["err"]), look, look.name))
-        axes = Axis("γ, change under the old model", low=0), Axis("error", low=0)
+        axes = Axis("γ, change under the old model", low=0), Axis("Err, changed text", low=0)
         panels.append(Panel(name, *axes, (*marks, _bound(widest_gamma))))
     number = 4 if training == "fine-tuned" else 5
     return _plate(f"fig{number}-{training}", panels, f"lessons, {training}", share_y=True)
@@ -268,7 +269,7 @@ def frontier(table: pd.DataFrame) -> Plate:
             marks.append(Mark("band", g, quarter, look, top=numbers(some.groupby("g")["err"].quantile(0.75))))
             marks.append(Mark("points", g, middle, look, name))
         if marks:
-            axes = Axis("g, the largest γ allowed", low=0), Axis("lowest error found", low=0)
+            axes = Axis("g, the largest γ allowed", low=0), Axis("lowest Err, γ ≤ g", low=0)
             panels.append(Panel(title, *axes, (*marks, _bound(float(rows["g"].max()), "g"))))
     return _plate("frontier", panels, "objective = frontier", share_y=True)
 
@@ -288,7 +289,7 @@ def objectives(table: pd.DataFrame) -> Plate:
                 marks.append(Mark("dots", numbers(x), _capped(v for values in each for v in values), look, look.name))
         if those:
             names = Axis("", names=tuple(name.replace(" (softmax)", "").replace(", ", "\n") for name, _ in those))
-            panels.append(Panel(title, names, Axis("error − bound of RF"), tuple(marks)))
+            panels.append(Panel(title, names, Axis("Err − bound of RF"), tuple(marks)))
     return _plate("objectives", panels, "lessons", share_y=True)
 
 
@@ -320,6 +321,11 @@ def _plate(id_: str, panels: Iterable[Panel], missing: str, *, share_y: bool = F
 def _main(rows: pd.DataFrame) -> pd.DataFrame:
     """One family of words, at its largest dimension."""
     return widest(rows[rows["words_from"] == first_family(rows)])
+
+
+def _s(map_: str) -> Axis:
+    """The axis of S of one map."""
+    return replace(S, label=f"word sensitivity {SYMBOLS.get(map_, 'S')}")
 
 
 def _one_position(rows: pd.DataFrame) -> str:
@@ -367,7 +373,7 @@ def _ladder(
         return []
     title += "" if by == "d" else f", d = {rows['d'].max():g}"
     title += _one_position(rows)
-    return [Panel(title, _lengths(rows), S, (*marks, *_references(marks, slopes)))]
+    return [Panel(title, _lengths(rows), _s(str(rows["map"].iloc[0])), (*marks, *_references(marks, slopes)))]
 
 
 def fit_of(rows: pd.DataFrame, fits: pd.DataFrame | None) -> pd.Series | None:

@@ -5,29 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from textwrap import fill
 
-import matplotlib
 import pandas as pd
-from matplotlib.figure import Figure
 
 from oneword.errors import RangeError
-from oneword.report.compare.figures import SMALL, heads
+from oneword.report.compare.figures import heads
+from oneword.report.drawing import Drawing, drawing
 from oneword.report.heat import NAMED, draw_heat
-from oneword.report.paper.figures import PAGE, draw
+from oneword.report.paper.figures import draw
 from oneword.report.profile.lengths import lengths_plate
 from oneword.report.profile.profiled import Profiled
-from oneword.report.style import plain
+from oneword.report.style import PAGE, plain
 
 TITLE, NARROW = 46, 32  # letters of a line above one of two panels, of three
 
 
-def layers_figure(profile: Profiled) -> Figure:
+def layers_figure(profile: Profiled) -> Drawing:
     """How far the change of each word (column) moves each layer (row)."""
     _check(profile.layers, "layers")
     square = profile.layers.pivot(index="layer", columns="position", values="value")
     words = profile.layers.drop_duplicates("position").set_index("position")["word"]
     values = square.to_numpy(float)
-    with matplotlib.rc_context(SMALL):
-        figure = Figure(figsize=(PAGE, min(6.0, 1.5 + 0.16 * len(square))), layout="constrained")
+    with drawing(PAGE, min(6.0, 1.5 + 0.16 * len(square))) as figure:
         axes = figure.subplots()
         names = [str(words[position]) for position in square.columns]
         image = draw_heat(axes, values, [str(layer) for layer in square.index], names, float(square.max().max()) or 1.0)
@@ -40,13 +38,13 @@ def layers_figure(profile: Profiled) -> Figure:
     return figure
 
 
-def heads_figure(profile: Profiled) -> Figure:
+def heads_figure(profile: Profiled) -> Drawing:
     """The share of its attention that each head turns elsewhere when the most sensitive word changes."""
     _check(profile.heads, "heads")
     return heads({"heads": profile.heads})
 
 
-def lengths_figure(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Figure:
+def lengths_figure(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Drawing:
     """S against n with fitted slopes, one panel a model."""
     plate = lengths_plate(lengths, exponents)
     if not plate.panels:

@@ -16,6 +16,7 @@ CURVES = {
     "first_order": Look("first order, r‖J‖/‖φ‖", ORANGE, "D", "diamond"),
     "best_word": KINDS["real_max"],
     "random_word": KINDS["real_mean"],
+    "random_ball": KINDS["baseline"],
 }
 CAPTION = (
     "Trials are dots, their medians are joined, dashed lines are fits of log S against log n, with intervals of their "

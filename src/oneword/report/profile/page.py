@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.files import write_whole
 from oneword.report.heat import heat_cell
 from oneword.report.panel_svg import HEIGHT, WIDTH, picture
 from oneword.report.panels import shared
@@ -32,12 +31,11 @@ from oneword.report.profile.profiled import (
     top_word,
 )
 from oneword.report.table import shown, to_records
-from oneword.report.templating import page_template
-from oneword.report.words.page import facts
+from oneword.report.templating import facts, page_template, write_page
+from oneword.report.words.passages import LONG, TOP, parts_table
 from oneword.report.words.tables import Piece, pieces, shortened, strength
 
 TEMPLATE = "profile.html.j2"
-MOST_WORDS = 300  # of a text, in heat maps and tables on the page, so that it opens at once
 MOST_TEXTS = 6  # word by word; of more there is one line a model
 MOST_CARDS = 6
 NUMBERED = 20  # columns of a heat map: cells of larger ones are colours alone
@@ -66,22 +64,22 @@ def render(
     """
     texts = by_text(profiles)
     notes = dict.fromkeys(note for profile in profiles for note in profile.notes)
-    text = page_template(TEMPLATE).render(
+    return write_page(
+        TEMPLATE,
+        path,
         headline=headline(profiles[0]),
         cards=list(_cards(profiles)),
         models=[_model(profile) for profile in profiles] if len(profiles) > 1 else [],
         several_texts=len(texts) > 1,
         texts=[_text(k, some, len(texts) > 1) for k, (_, some) in enumerate(texts[:MOST_TEXTS])],
         texts_left_out=max(0, len(texts) - MOST_TEXTS),
-        lengths=None if lengths is None or lengths.empty else _lengths(lengths, exponents),
+        lengths=None if lengths is None or lengths.empty else lengths_pictures(lengths, exponents),
         size=(WIDTH, HEIGHT),
         meanings=[*meanings(profiles), *notes],
         command=command,
         facts=list(_facts(profiles)),
         most_scales=len(SHADES),
     )
-    write_whole(path, text.encode())
-    return path
 
 
 def _cards(profiles: Sequence[Profiled]) -> Iterator[dict[str, str]]:
@@ -135,10 +133,27 @@ def _text(number: int, profiles: Sequence[Profiled], several: bool) -> dict[str,
         "title": f"Text {number + 1}" if several else "The text",
         "scales": [{"name": SHADES[column], "low": low, "high": high} for column, (low, high) in scales.items()],
         "coloured": [{"title": _title(profile), "pieces": list(_pieces(profile, scales))} for profile in profiles],
-        "layers": [_layers(profile, _most(profiles, "layers", "value")) for profile in profiles if len(profile.layers)],
+        "layers": [
+            layers_heat(profile, _most(profiles, "layers", "value")) for profile in profiles if len(profile.layers)
+        ],
+        "parts": [_parts(profile) for profile in profiles if len(profile.words) > LONG],
         "tables": [_numbers(profile) for profile in profiles],
         "heads": [_heads(profile, _most(profiles, "heads", "change")) for profile in profiles if len(profile.heads)],
     }
+
+
+def _in_full(profile: Profiled) -> int:
+    """How many words have a line of their own: all, or those that do most."""
+    return len(profile.words) if len(profile.words) <= LONG else TOP
+
+
+def _parts(profile: Profiled) -> dict[str, Any]:
+    """A long text in sentences or windows."""
+    words = placed(profile)
+    spans = [(None if pd.isna(a) else int(a), None if pd.isna(b) else int(b))
+             for a, b in zip(words["start"], words["end"], strict=True)]  # fmt: skip
+    columns = {"S ≥": [float(x) for x in words["sup"]]}
+    return parts_table(profile.text, spans, [str(word) for word in words["word"]], columns, _title(profile))
 
 
 def _title(profile: Profiled) -> str:
@@ -171,9 +186,9 @@ def _most(profiles: Sequence[Profiled], table: str, column: str) -> float:
     return max((float(x) for x in found if x > 0), default=1.0)
 
 
-def _layers(profile: Profiled, most: float) -> dict[str, Any]:
+def layers_heat(profile: Profiled, most: float) -> dict[str, Any]:
     """Layers down, words across, in strips that fit a page."""
-    kept = leading(profile, MOST_WORDS)
+    kept = leading(profile, _in_full(profile))
     square = profile.layers.pivot(index="layer", columns="position", values="value")
     square = square[[position for position in kept["position"] if position in square.columns]]
     words = kept.set_index("position")["word"]
@@ -224,7 +239,7 @@ def _heads(profile: Profiled, most: float) -> dict[str, Any]:
 
 def _cell(profile: Profiled, x: float | None, most: float, numbered: bool) -> dict[str, Any]:
     value = None if x is None or math.isnan(x) else x
-    return heat_cell(value, most, numbered) | {"faint": profile.quiet(value), "title": ""}
+    return heat_cell(value, most, numbered) | {"faint": profile.quiet(value)}
 
 
 def _numbers(profile: Profiled) -> dict[str, Any]:
@@ -239,12 +254,12 @@ def _numbers(profile: Profiled) -> dict[str, Any]:
             "sign": at_least(line),
             "becomes": becomes(line),
         }
-        for line in lines[:MOST_WORDS]
+        for line in lines[: _in_full(profile)]
     ]
     return {"title": _title(profile), "rows": rows, "left_out": len(lines) - len(rows)}
 
 
-def _lengths(lengths: pd.DataFrame, exponents: pd.DataFrame | None) -> dict[str, Any] | None:
+def lengths_pictures(lengths: pd.DataFrame, exponents: pd.DataFrame | None) -> dict[str, Any] | None:
     plate = lengths_plate(lengths, exponents)
     if not plate.panels:
         return None

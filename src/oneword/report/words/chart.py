@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-HEIGHT, GAP, LEFT, TOP = 120, 26, 44, 22
+HEIGHT, GAP, LEFT, TOP = 120, 36, 44, 22
 NAMED = 60  # words: above this many, bars have no names
 LONGEST = 14  # letters of a name that are shown
 
@@ -47,7 +47,7 @@ class Chart:
 
 def chart(words: Sequence[str], lines: Sequence[Line | None]) -> Chart:
     """One map: a bar a word, None where the map did not measure it."""
-    step = min(72.0, max(24.0, 640 / len(words))) if len(words) <= NAMED else 3.8
+    step = min(72.0, max(24.0, 840 / len(words))) if len(words) <= NAMED else 3.8
     panels, top = [], TOP
     wanted: list[tuple[str, str, str, str | None]] = [
         ("S_ball", "over the ball: searched, certified, random Δ", "random_ball", "upper")

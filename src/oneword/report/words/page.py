@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.files import write_whole
 from oneword.report.table import shown
-from oneword.report.templating import page_template
+from oneword.report.templating import facts, page_template, write_page
 from oneword.report.words.chart import chart
+from oneword.report.words.passages import LONG, TOP, parts_table
 from oneword.report.words.tables import (
     SHADES,
     WORD,
@@ -31,7 +31,7 @@ from oneword.report.words.tables import (
     summary,
 )
 
-MOST_WORDS = 300  # on the page, so that it opens at once; tables hold all
+MOST_WORDS = 6000  # coloured on the page, so that it opens at once; tables hold all
 TEMPLATE = "words.html.j2"
 
 
@@ -54,23 +54,22 @@ def render(
     """Write the page of a survey, given as its tables."""
     lines = over_seeds(words)
     order = lines[WORD].drop_duplicates()
-    first = order.head(MOST_WORDS)
-    kept = lines.merge(first, on=WORD)
+    kept = lines.merge(order.head(MOST_WORDS), on=WORD)
     best = best_replacements(replacements, top)
-    left_out = len(order) - len(first)
-    text = page_template(TEMPLATE).render(
+    several, long = len(texts) > 1, len(order) > LONG
+    return write_page(
+        TEMPLATE,
+        path,
         cards=list(_cards(lines)),
-        texts=[_text(texts[int(str(number))], int(str(number)), some, best) for number, some in kept.groupby("text")],
-        summary=summary(texts, lines) if len(texts) > 1 else [],
-        left_out=left_out,
+        texts=[_text(texts[int(str(k))], int(str(k)), some, best, long) for k, some in kept.groupby("text")],
+        summary=summary(texts, lines) if several else [],
+        left_out=len(order) - min(len(order), MOST_WORDS),
         meanings=[*meanings(about, lines), *notes],
         command=command,
-        facts=list(facts(about)),
+        facts=[("", list(facts(about)))],
         several_seeds=len(about["seeds"]) > 1,
         most_scales=len(SHADES) * len(maps_of(lines)),
     )
-    write_whole(path, text.encode())
-    return path
 
 
 def _cards(lines: pd.DataFrame) -> Iterator[dict[str, str]]:
@@ -96,8 +95,13 @@ def _cards(lines: pd.DataFrame) -> Iterator[dict[str, str]]:
 
 
 def _text(
-    text: str, number: int, lines: pd.DataFrame, best: Mapping[tuple[int, int, int, str], list[dict[str, Any]]]
+    text: str,
+    number: int,
+    lines: pd.DataFrame,
+    best: Mapping[tuple[int, int, int, str], list[dict[str, Any]]],
+    long: bool,
 ) -> dict[str, Any]:
+    """A text in colour; its words as bars and in a table, or, of a long one, its parts and the words that do most."""
     names = maps_of(lines)
     scales = {
         (name, column): strengths(lines[lines["map"] == name], column)[name]
@@ -117,9 +121,30 @@ def _text(
         "scales": [
             {"map": name, "column": column, "low": low, "high": high} for (name, column), (low, high) in scales.items()
         ],
-        "charts": [(name, chart(labels, [word.get(name) for word in words])) for name in names],
-        "rows": [_row(word, names, best) for word in words],
+        "charts": [] if long else [(name, chart(labels, [word.get(name) for word in words])) for name in names],
+        "parts": _parts(shown_text, labels, words, names, shade_of(lines)) if len(words) > LONG else None,
+        "rows": [_row(word, names, best) for word in (_leading(words, shade_of(lines)) if long else words)],
+        "left_out": max(0, len(words) - TOP) if long else 0,
     }
+
+
+def _parts(
+    text: str, labels: Sequence[str], words: Sequence[Mapping[str, Line]], names: Sequence[str], column: str
+) -> dict[str, Any]:
+    first = [next(iter(word.values())) for word in words]
+    spans = [(line["start"], line["end"]) for line in first]
+    columns = {name: [word[name][column] if name in word else math.nan for word in words] for name in names}
+    return parts_table(text, spans, labels, columns, f"{column} of its words")
+
+
+def _leading(words: Sequence[Mapping[str, Line]], column: str) -> list[Mapping[str, Line]]:
+    """The words that do most under the first map that measured them, largest first."""
+
+    def value(word: Mapping[str, Line]) -> float:
+        x = float(next(iter(word.values()))[column])
+        return -math.inf if math.isnan(x) else x
+
+    return sorted(words, key=value, reverse=True)[:TOP]
 
 
 def _piece(piece: Piece, scales: Mapping[tuple[str, str], tuple[float, float]]) -> dict[str, Any]:
@@ -151,14 +176,3 @@ def _row(
         tops = best.get((text, window, position, name), [])
         cells.append(None if line is None else {**line, "tops": tops})
     return {"index": label["index"], "word": label["word"], "cells": cells}
-
-
-def facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the numbers rest on; what has a short form is shown by it."""
-    for name, value in about.items():
-        if isinstance(value, Mapping):
-            parts = [f"{key} {each}" for key, each in value.items() if each not in (None, [], "") and key != name]
-            own = [str(value[name])] if name in value else []
-            yield name, value["shown"] if "shown" in value else ", ".join(own + parts)
-        elif value is not None:
-            yield name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,39 @@
+"""What a visitor may hand in: texts short enough to wait for, files that are texts. What is wrong is one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oneword.errors import FileFormatError, RangeError, TextError
+
+MOST_WORDS = 300
+MOST_CHARACTERS = 4_000
+MOST_BYTES = 100_000  # of a file
+_INSTEAD = "shorten it, or measure it with the command `oneword measure`, which takes longer texts"
+
+
+def check_text(text: str) -> str:
+    """The text without space around it; refused if there is none, or too much of it."""
+    text = text.strip()
+    if not text:
+        raise TextError("expected a text of at least one word, got none: type one, or pick a sample")
+    words = len(text.split())
+    if words > MOST_WORDS:
+        raise RangeError(f"expected at most {MOST_WORDS} words, got {words:,}: {_INSTEAD}")
+    if len(text) > MOST_CHARACTERS:
+        raise RangeError(f"expected at most {MOST_CHARACTERS:,} characters, got {len(text):,}: {_INSTEAD}")
+    return text
+
+
+def read_upload(path: Path) -> str:
+    """The text of a file that a visitor chose."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise FileFormatError(f"expected a text file of at most {MOST_BYTES:,} bytes, got {size:,}: {_INSTEAD}")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileFormatError("expected a text file in UTF-8, got other bytes: save it as plain text") from None
+    if any(not (c.isprintable() or c.isspace()) for c in text):
+        raise FileFormatError("expected a text file, got control characters: save it as plain text")
+    return check_text(text)

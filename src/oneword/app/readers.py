@@ -1,0 +1,83 @@
+"""What can read a text on the page: the paper's maps with random weights, and models; each is loaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+
+import torch
+
+from oneword.maps.attention import AttentionFeatures
+from oneword.maps.transformer import TransformerFeatures
+from oneword.text.encoders import Encoder
+from oneword.vocabulary import Vocabulary
+
+# Maps by the names of `maps.named`, and how they are called on the page.
+MAPS = {
+    "attention": "Softmax attention",
+    "attention-relu": "ReLU attention",
+    "rf": "Fully connected layer",
+    "drf-3": "Three fully connected layers",
+}
+TWIN = "twin of "  # before the name of a model: the same with random weights
+
+
+@dataclass(eq=False)
+class Readers:
+    """The maps, and these models; a model is read when it is first asked for, or by `load`.
+
+    `apart` keeps models in memory of their own, for a second thread that reads at the same time.
+    """
+
+    models: Sequence[str] = ("minilm",)
+    twins: bool = True
+    apart: bool = False
+    _loaded: dict[str, TransformerFeatures] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """Of the words that the maps see."""
+        return Encoder.load("minilm")
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.of(self.encoder)
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """For a list on the page: what a person reads, and the key."""
+        names = [*self.models, *(TWIN + name for name in self.models if self.twins)]
+        return [*((title, key) for key, title in MAPS.items()), *((self.title(name), name) for name in names)]
+
+    def title(self, key: str) -> str:
+        if key in MAPS:
+            return MAPS[key]
+        trained = key.removeprefix(TWIN)
+        name = "all-MiniLM-L6-v2" if trained == "minilm" else trained.rstrip("/").rpartition("/")[2]
+        return f"{name}, {'trained' if key == trained else 'random weights'}"
+
+    def is_model(self, key: str) -> bool:
+        return key not in MAPS
+
+    def model(self, key: str) -> TransformerFeatures:
+        """The pooled vector of a model, or of its twin."""
+        with self._lock:
+            if key not in self._loaded:
+                seed = 0 if key.startswith(TWIN) else None
+                phi = TransformerFeatures.load(key.removeprefix(TWIN), output="pooled", random_init=seed)
+                self._loaded[key] = phi.apart() if self.apart else phi
+            return self._loaded[key]
+
+    def attention(self, key: str) -> AttentionFeatures:
+        """Attention with random weights, as the survey of this name draws it."""
+        score = key.partition("-")[2] or "softmax"
+        return AttentionFeatures.draw(self.encoder.d, score=score, seed=0, dtype=torch.float32)
+
+    def load(self) -> None:
+        """Read what a visitor will ask for first, so that nobody waits for it."""
+        _ = self.vocabulary
+        for name in self.models:
+            self.model(name)

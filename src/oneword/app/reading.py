@@ -1,0 +1,99 @@
+"""A text read by one map or model, with what is known so far shown on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from oneword.app.jobs import Job
+from oneword.app.readers import Readers
+from oneword.bounds.certificate import Certify
+from oneword.measuring.task import Report
+from oneword.profile.profile import Effort as ModelEffort
+from oneword.profile.profile import profile
+from oneword.report.app.reading import WORDS, Reading, Replacement
+from oneword.report.profile.profiled import Profiled, placed
+from oneword.search.ascent import Ascent
+from oneword.search.shortlist import Shortlist, shortlist
+from oneword.survey.effort import Effort
+from oneword.survey.question import Question
+from oneword.survey.survey import survey
+from oneword.vocabulary import Vocabulary
+
+Show = Callable[[Reading], None]
+TOP = 10  # replacements of a word
+WINDOW = 512  # tokens: a text of the page is read whole
+SECONDS = 10.0  # to refine certificates, where one asks for care
+BLOCK_WORDS = 64  # tokens: up to here rf and drf measure every word; of longer texts, some that are evenly spread
+
+
+def read(readers: Readers, key: str, text: str, careful: bool, report: Report, show: Show) -> None:
+    """Show what is found, more than once where there is something to see before the end."""
+    title = readers.title(key)
+
+    def say(stage: str, done: float) -> None:
+        report(f"{title}: {stage}" if readers.is_model(key) else title, done)
+
+    if readers.is_model(key):
+        # The worst real words of a word cost seconds: they are looked for when somebody asks (`worst_words`).
+        effort = ModelEffort(Ascent() if careful else Ascent.quick(), best_words=0)
+        phi = readers.model(key)
+        found = profile(phi, text, effort=effort, report=say, show=lambda so_far: show(_of_model(key, title, so_far)))
+        show(_of_model(key, title, found.tables))
+        return
+    show(_of_map(readers, key, text, careful, say))
+
+
+def _of_model(key: str, title: str, found: Profiled) -> Reading:
+    words = placed(found).assign(upper=float("nan")).reindex(columns=WORDS)
+    return Reading(key, title, words, found)
+
+
+def _of_map(readers: Readers, key: str, text: str, careful: bool, report: Report) -> Reading:
+    question = Question(
+        (key,),
+        seeds=1,
+        words=readers.vocabulary,
+        effort=_effort(len(readers.encoder.tokenizer.encode(text).ids), careful),
+        window=WINDOW,
+        top=TOP,
+    )
+    found = survey([text], readers.encoder, question, report)
+    words = found.words.rename(columns={"S_ball": "sup", "S_word": "best_word"})
+    words = words.assign(first_order=float("nan"), below_noise=False).reindex(columns=WORDS)
+    starts = found.words.set_index("position")["start"]
+    tops: dict[int, list[Replacement]] = {}
+    for line in found.replacements.to_dict("records"):
+        tops.setdefault(int(starts[line["position"]]), []).append((str(line["replacement"]), float(line["value"])))
+    return Reading(key, readers.title(key), words, replacements=tops, notes=found.notes)
+
+
+def _effort(tokens: int, careful: bool) -> Effort:
+    usual = replace(Effort.usual(tokens), block_words=None if tokens <= BLOCK_WORDS else 24)
+    # All neurons of rf, or all words of a long text, would take minutes: care is for the search and the certificates.
+    return replace(usual, search=Ascent(), certify=Certify(1.2, SECONDS)) if careful else usual
+
+
+def worst_words(readers: Readers, reading: Reading, text: str, start: int, job: Job) -> Reading:
+    """A model's reading with the real words that do most in the place of one word, from a gradient shortlist."""
+    phi = readers.model(reading.key)
+    context = phi.encode(text)
+    here = next(i for i, span in enumerate(context.spans) if span is not None and span[0] <= start < span[1])
+    stage = f"{reading.title}: real words in the place of “{context.words[here]}”"
+    words = [
+        form
+        for form, members in Vocabulary.of(phi.encoder).written(context, [here])
+        if members and len(context.rows[here]) in form.names
+    ]
+    if not words:
+        return reading
+    found = shortlist(
+        phi.at(context.X),
+        context.rows[here],
+        words[0],
+        Shortlist(most=96),
+        progress=lambda done: job.report(stage, done),
+    )
+    span = context.spans[here]
+    assert span is not None
+    return reading.with_replacements(span[0], found.best[:TOP], "exact" if found.exhaustive else "shortlist")

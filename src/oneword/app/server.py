@@ -1,0 +1,81 @@
+"""The page served on this machine: local fonts and files only, nothing sent anywhere, no other host asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+from oneword.app.limits import MOST_BYTES
+from oneword.app.readers import Readers
+from oneword.app.visits import Visits
+from oneword.errors import MissingExtraError
+from oneword.report.app import views
+
+SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Liberation Sans", "sans-serif")
+MONO = ("ui-monospace", "Menlo", "Consolas", "Liberation Mono", "monospace")
+MOST_SESSIONS = 200  # of which something is remembered
+
+
+@dataclass(frozen=True)
+class Running:
+    """A page that is served; `close` ends it."""
+
+    url: str
+    share_url: str | None
+    blocks: Any
+    visits: Visits
+
+    @staticmethod
+    def wait() -> None:
+        """Until somebody presses Ctrl-C."""
+        Event().wait()
+
+    def close(self) -> None:
+        self.visits.jobs.close()
+        self.blocks.close(verbose=False)
+
+
+def serve(
+    models: Sequence[str] = ("minilm",),
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    share: bool = False,
+    browser: bool = False,
+) -> Running:
+    """Read the models, start the page, and go on."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is loaded
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        import gradio as gr
+    except ImportError as error:
+        raise MissingExtraError(
+            f"expected gradio for the page, got no {error.name}: pip install 'oneword[app,embedded,hub]'"
+        ) from None
+    from oneword.app.guards import ALONE, guards
+    from oneword.app.page import build
+
+    visits = Visits(Readers(models), Readers(models, apart=True))
+    visits.readers.load()
+    visits.live.load()
+    page = build(visits)
+    _, local, shared = page.launch(
+        server_name=host,
+        server_port=port,
+        share=share,
+        inbrowser=browser,
+        quiet=True,
+        prevent_thread_lock=True,
+        show_error=False,
+        footer_links=[],
+        ssr_mode=False,
+        max_file_size=10 * MOST_BYTES,
+        state_session_capacity=MOST_SESSIONS,
+        app_kwargs={"middleware": guards(alone=host in ALONE and not share), "docs_url": None, "redoc_url": None},
+        theme=gr.themes.Base(font=SANS, font_mono=MONO, primary_hue="blue", neutral_hue="stone"),
+        head=f"<style>{views.style()}</style>",
+    )
+    return Running(local, shared, page, visits)

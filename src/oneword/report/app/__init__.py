@@ -1,0 +1,1 @@
+"""Pieces of the interactive page: tables in, HTML out."""
