@@ -11,7 +11,7 @@ STAMP = $(VENV)/.installed
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench evidence docs release clean
+.PHONY: help setup run test lint format bench evidence pictures docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench: $(STAMP) ## speed: ratios measured in one run
 
 evidence: $(STAMP) ## the long measurements, written to docs/measurements.json
 	$(BIN)/python -m benchmarks.evidence
+
+pictures: $(STAMP) ## the pictures of the docs, from real runs (half an hour where nothing was run before)
+	$(BIN)/python -m benchmarks.pictures
 
 docs: $(STAMP) ## the documentation site, notebooks executed: site/index.html
 	$(ONE_THREAD) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import attack, brackets, laws, learning, models, search_quality, speed, vocabulary
+from benchmarks import attack, brackets, laws, learning, models, search_quality, speed, visitors, vocabulary
 from oneword.experiments.run import cpu_name
 
 FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
@@ -47,6 +47,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "learning": learning.speed,
     "vocabulary": vocabulary.speed,
     "models": models.measure,
+    "app": visitors.measure,
     "brackets": brackets.measure,
     "attack": lambda: attack.attack(120_000),
     "search_quality": search_quality.measure,

@@ -92,7 +92,7 @@ KINDS = ("gaussian", "repeated words", "equal words", "one zero row", "all other
 
 
 def examples(scales: Sequence[float] = SCALES, kinds: Sequence[str] = KINDS) -> st.SearchStrategy[Example]:
-    sizes = st.integers(1, 12)
+    sizes = st.integers(1, 8)
     return st.builds(Example, sizes, sizes, st.sampled_from(kinds), st.sampled_from(scales), st.integers(0, 999))
 
 

@@ -1,5 +1,7 @@
-"""One hypothesis profile for all tests (the same examples on every run), the command as a person runs it, a browser."""
+"""One hypothesis profile for all tests (the same examples on every run), a cache of their own, the command as
+a person runs it, a browser."""
 
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -18,6 +20,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.differing_executors],
 )
 settings.load_profile("oneword")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """No test sees, or leaves anything in, the cache of whoever runs it; all processes of a run share one."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONEWORD_CACHE", str(shared / "cache"))
+        yield
 
 
 @dataclass

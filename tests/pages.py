@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+LARGEST = 6_000_000  # bytes of a page
 SIZES = pytest.mark.parametrize("width", [390, 1200])
 SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 
@@ -14,6 +15,31 @@ def assert_names_nothing_outside(path):
     assert set(re.findall(r'\b(?:src|href|action)="([^"]*)"|url\(([^)]*)\)', page)) == {("data:,", "")}
     assert "default-src 'none'" in page
     assert "script-src" not in page
+
+
+# What differs from the frame of `base.html.j2`: one headline, cards, at the end what the numbers are and how they were made;
+# every table in a box that scrolls, every such box within reach of the keyboard.
+FRAME = """() => {
+  const found = [], all = (what) => [...document.querySelectorAll(what)];
+  if (all("h1").length !== 1 || all("h1")[0].textContent !== document.title) found.push("the headline is not the title");
+  if (!all("header .card strong").length) found.push("no cards");
+  const ids = all("main > section").map((section) => section.id);
+  if (ids.slice(-2).join() !== "meaning,provenance") found.push("sections end with " + ids.slice(-2));
+  if (!all("body > footer").length) found.push("no footer");
+  for (const table of all("table:not(.verdict)")) if (!table.closest(".scroll")) found.push("a table without a box");
+  for (const box of all(".scroll, pre")) if (box.tabIndex !== 0) found.push("a box out of reach: " + box.outerHTML.slice(0, 60));
+  for (const box of all(".scroll")) if (!box.ariaLabel) found.push("a box without a name");
+  for (const image of all("svg:not([aria-hidden])")) if (!image.closest("[role=img]")?.ariaLabel) found.push("a picture without a name");
+  return found;
+}"""
+
+
+def assert_has_the_frame(tab, path):
+    assert tab.evaluate(FRAME) == []
+    assert path.stat().st_size < LARGEST
+    tab.keyboard.press("Tab")
+    focus = "getComputedStyle(document.activeElement.closest('label') ?? document.activeElement).outlineStyle"
+    assert tab.evaluate(focus) == "solid"  # where the keyboard is can be seen
 
 
 @contextmanager
@@ -28,5 +54,6 @@ def opened(browser, path, width, scheme):
     tab.goto(path.as_uri(), wait_until="load")
     yield tab
     assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert_has_the_frame(tab, path)
     assert heard == []
     context.close()

@@ -120,7 +120,7 @@ def test_debug_raises_what_went_wrong(monkeypatch):
 def test_doctor_names_what_is_there_and_what_is_missing(oneword):
     findings = json.loads(oneword("doctor", "--json", "-").stdout)
     assert findings["packages"]["torch"].startswith("2.")
-    assert set(findings["extras"]) == {"embedded", "hub", "cluster", "page", "app"}
+    assert set(findings["extras"]) == {"embedded", "hub", "cluster", "page", "app", "docs"}
     shown = oneword("doctor").stdout
     assert "core" in shown
     assert "ready" in shown

@@ -21,16 +21,3 @@ def test_the_example_runs_and_reports_a_sensitivity(path, capsys):
 
 def test_there_are_examples():
     assert len(EXAMPLES) >= 2
-
-
-def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    blocks = [part.split("```", 1)[0] for part in text.split("```python\n")[1:]]
-    assert len(blocks) == 3
-    blocks[2] = blocks[2].replace('smile."))', 'smile."), search=ow.Ascent.quick())')
-    smaller = "\n".join(blocks).replace("384", "24").replace("(50, ", "(8, ").replace("seconds=60", "seconds=1")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(compile(smaller, "README.md", "exec"), names)
-    assert names["s"].value > 0
-    assert (tmp_path / "words.pdf").stat().st_size > 1000

@@ -23,6 +23,7 @@ EXTRAS = {
     "cluster": "sweeps on many machines",
     "page": "the HTML report",
     "app": "the interactive page",
+    "docs": "the documentation site",
 }
 
 

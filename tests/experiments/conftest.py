@@ -26,11 +26,6 @@ def write_reviews(path: Path, words: tuple[str, str] = ("good", "bad")) -> None:
     path.write_text("\n".join(["text,label", *lines]) + "\n")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONEWORD_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def quick_cells(count: int, map_: str = "attention", **more: object) -> list[SensitivityCell]:
     """So many cells that take some hundredths of a second each."""
     return [SensitivityCell(map=map_, n=4, d=6, search="quick", trial=trial, **more) for trial in range(count)]

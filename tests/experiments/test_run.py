@@ -75,7 +75,7 @@ from oneword.experiments.run import run
 from oneword.experiments.spec import load_spec
 try:
     cells = load_spec(sys.argv[1]).cells
-    run(cells, sys.argv[2], workers=2, progress=lambda *told: print(*told, flush=True))
+    run(cells, sys.argv[2], workers=int(sys.argv[3]), progress=lambda *told: print(*told, flush=True))
 except KeyboardInterrupt as stop:
     sys.exit(f"stopped: {stop}")
 """
@@ -301,9 +301,9 @@ def test_without_dask_one_process_does_it_unless_more_were_asked_for(
 # Processes -----------------------------------------------------------------------------------------------------------
 
 
-def start(spec: Path, out: Path) -> subprocess.Popen[str]:
-    """A session with two workers, in a process group of its own."""
-    command = [sys.executable, "-c", SESSION, str(spec), str(out)]
+def start(spec: Path, out: Path, workers: int = 2) -> subprocess.Popen[str]:
+    """A session with so many workers, in a process group of its own."""
+    command = [sys.executable, "-c", SESSION, str(spec), str(out), str(workers)]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -325,19 +325,16 @@ needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs 
 
 @needs_dask
 @pytest.mark.slow
-def test_killed_five_times_and_still_the_same_bits(spec: Path, truth: bytes, tmp_path: Path) -> None:
-    """kill -9 of the whole group: after some seconds, or some cells, wherever the session is by then."""
+def test_killed_again_and_again_and_still_the_same_bits(spec: Path, truth: bytes, tmp_path: Path) -> None:
+    """kill -9 of the whole group, wherever the session is by then: as it starts, amid its own cells, amid workers'."""
     moment = random.Random(0)
     kept = 0
-    for kill in range(5):
-        session = start(spec, tmp_path)
+    for workers, lines in ((2, 0), (0, 3), (2, 3)):
+        session = start(spec, tmp_path, workers)
         assert session.stdout is not None
-        if kill in (0, 2):
-            time.sleep(moment.uniform(0.5, 4))
-        else:  # some more cells than the last one, and a little later
-            for _ in range(2 + moment.randrange(2)):
-                session.stdout.readline()
-            time.sleep(moment.uniform(0, 0.3))
+        for _ in range(lines):  # the first line is of no cell
+            session.stdout.readline()
+        time.sleep(moment.uniform(0, 0.3) if lines else moment.uniform(0.5, 4))
         kill_group(session, signal.SIGKILL)
         session.communicate(timeout=60)
         cells = len(list((tmp_path / "cells").glob("*.parquet"))) if (tmp_path / "cells").exists() else 0

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from sysconfig import get_path
@@ -24,6 +23,10 @@ class Installed:
     """The wheel in an environment of its own, which sees the packages of this one but not its editable install."""
 
     folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
 
     def run(self, command: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """A command of that environment, away from the source tree."""
@@ -48,13 +51,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @pytest.fixture(scope="session")
-def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    python = folder / "bin" / "python"
     options = ["--quiet", "--no-deps", "--no-index", "--no-compile"]
-    subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", *options, built.wheel], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", Installed(folder).python]
+    subprocess.run([*pip, "install", *options, built.wheel], check=True)
     # A folder that a .pth file names is searched last, and .pth files in it are not read: no editable install.
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "others.pth").write_text(get_path("purelib") + "\n")
-    yield Installed(folder)
+    return Installed(folder)

@@ -12,10 +12,12 @@ import pytest
 from oneword.errors import FileFormatError, MissingExtraError
 from oneword.experiments.fit import fits
 from oneword.experiments.verdict import verdict
+from oneword.report.palette import LIGHT
 from oneword.report.paper.page import check_installed, headlines, objective_lines, render, reviews
 from oneword.report.paper.plates import plates
 from oneword.report.paper.series import complete
 from tests.fake_results import REVIEW, RUN, SCRIPT, results
+from tests.pages import assert_has_the_frame
 
 EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=alert(1)>"
 
@@ -285,6 +287,21 @@ def test_nothing_overlaps_and_nothing_runs_out_of_the_page(tab):
     evil = "fig1-attention-maps/0"  # a token longer than the chart is wide
     assert [name for name in tab.evaluate(long) if name != evil] == []
     assert [found for found in tab.evaluate(OVERLAPS) if not found.startswith(evil)] == []
+
+
+def test_the_page_has_the_frame_of_all_pages(tab, path):
+    assert_has_the_frame(tab, path)
+
+
+def test_what_is_printed_is_light(tab):
+    tab.emulate_media(color_scheme="dark")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tab.emulate_media(color_scheme="dark", media="print")
+    ink = "getComputedStyle(document.querySelector('.drawing .xtick text')).fill"
+    assert tab.evaluate("getComputedStyle(document.body).color") == tab.evaluate(ink)
+    assert tab.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink')") == LIGHT["ink"]
+    tab.emulate_media(color_scheme="light", media="screen")
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
 
 
 def test_words_of_a_review_show_their_numbers_when_asked(tab):

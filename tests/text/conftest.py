@@ -1,4 +1,4 @@
-"""A small encoder, the embedded one, and a cache of the tests' own."""
+"""A small encoder, and the embedded one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,14 +8,6 @@ import pytest
 from oneword.text.encoders import Encoder
 from oneword.text.sources import MINILM
 from tests.text.tiny_bert import write_tiny
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test sees, or leaves anything in, the cache of whoever runs it."""
-    folder = tmp_path_factory.getbasetemp() / "cache"
-    monkeypatch.setenv("ONEWORD_CACHE", str(folder))
-    return folder
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def beginnings(text: str) -> list[str]:
 
 
 def lengths(readers: Readers, keys: Sequence[str], text: str, report: Report) -> pd.DataFrame:
-    """One line a map or model and beginning: model, output, n (tokens), sup, random_word."""
+    """One line a map or model and beginning: model, output, n (tokens), sup, and what is random beside it."""
     lines: list[dict[str, Any]] = []
     texts = beginnings(text)
     for count, key in enumerate(keys):
@@ -76,6 +76,6 @@ def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Report) 
         found, random = sup_and_words(phi, probe, context, spots, words, 1, search=Ascent.quick(), say=say)
         tried = [value for each in random.values() for value in each.values()]
         word = math.fsum(tried) / len(tried) if tried else math.nan
-        out.append({"n": context.n, "sup": found.value, "random_word": word, "random_ball": found.baseline})
+        out.append({"n": context.n, "sup": found.value, "random_word": word})
         before += context.n
     return out

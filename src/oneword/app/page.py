@@ -66,7 +66,6 @@ def build(visits: Visits) -> gr.Blocks:
                     placeholder=f"Type or paste a text of at most {MOST_WORDS} words, or pick a sample",
                     lines=6,
                     max_lines=12,
-                    autofocus=True,
                     elem_id="text",
                 )
                 with gr.Row():

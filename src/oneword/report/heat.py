@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAMED = 60  # words: axes of larger maps count instead
 WRITTEN = 12  # words: cells of larger maps have no numbers
+DARK = 0.71  # share of the largest value: white is easier to read on what is darker, black on the rest
 
 
 def heat_cell(x: float | None, scale: float, numbered: bool = True) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def draw_heat(axes: Axes, weights: np.ndarray, rows: Sequence[str], columns: Seq
         for (i, j), x in np.ndenumerate(weights):
             if np.isnan(x):
                 continue
-            ink = "white" if x > 0.6 * most else "black"
+            ink = "white" if x > DARK * most else "black"
             axes.text(j, i, f"{x:.2f}".removeprefix("0"), ha="center", va="center", fontsize=6, color=ink)
     return image
 

@@ -12,12 +12,25 @@ from oneword.report.panels import Mark, Panel, span, ticks
 WIDTH, HEIGHT = 420.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 54.0, 10.0, 10.0, 44.0
 DASHES = {"solid": "", "dash": "6 3", "dot": "1 3"}
-# Around a point, in units of the size of a mark.
+
+
+def _regular(corners: int) -> tuple[tuple[float, float], ...]:
+    turns = [2 * math.pi * k / corners for k in range(corners)]
+    return tuple((1.2 * math.sin(turn), -1.2 * math.cos(turn)) for turn in turns)
+
+
+_PLUS = ((-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4), (1.2, 0.4), (0.4, 0.4), (0.4, 1.2), (-0.4, 1.2),
+         (-0.4, 0.4), (-1.2, 0.4), (-1.2, -0.4), (-0.4, -0.4))  # fmt: skip
+# Around a point, in units of the size of a mark, under plotly's names.
 _SHAPES = {
     "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
     "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
     "triangle-up": ((0, -1.3), (1.2, 1), (-1.2, 1)),
     "triangle-down": ((0, 1.3), (1.2, -1), (-1.2, -1)),
+    "pentagon": _regular(5),
+    "hexagon": _regular(6),
+    "cross": _PLUS,
+    "x": tuple((0.7 * (a - b), 0.7 * (a + b)) for a, b in _PLUS),
 }
 
 

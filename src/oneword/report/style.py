@@ -59,8 +59,8 @@ MAPS = {
     "attention": Look("RAF (softmax)", VERMILION, "s", "square"),
     "attention-relu": Look("ReLU-RAF", PURPLE, "D", "diamond"),
     "attention-relu-unnormalised": Look("ReLU-RAF, not normalised", ORANGE, "v", "triangle-down"),
-    "attention-sparsemax": Look("sparsemax-RAF", BLUE, "o", "circle"),
-    "attention-sigmoid": Look("sigmoid-RAF, not normalised", GREEN, "^", "triangle-up"),
+    "attention-sparsemax": Look("sparsemax-RAF", BLUE, "p", "pentagon"),
+    "attention-sigmoid": Look("sigmoid-RAF, not normalised", GREEN, "h", "hexagon"),
     "attention-linear": Look("linear RAF, not normalised", SKY, "P", "cross"),
 }
 FAMILIES = {

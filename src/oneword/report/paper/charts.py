@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from oneword.report.palette import role
+from oneword.report.panel_svg import shape
 from oneword.report.panels import Axis, Mark, Panel, Plate, shared, span, ticks
 from oneword.report.style import markup
 
@@ -19,14 +20,14 @@ DASHES = {"solid": "solid", "dash": "6px,3px", "dot": "1px,3px"}
 
 
 def charts(plate: Plate) -> list[dict[str, Any]]:
-    """One specification a panel: title, legend (label, colour, symbol, dash), data and layout."""
+    """One specification a panel: title, legend (label, colour, dash, mark), data and layout."""
     common = shared(plate)
     alone = len(plate.panels) == 1
     return [
         {
             "title": panel.title,
             "legend": [
-                {"label": m.label, "color": role(m.look.color), "symbol": _symbol(m), "dash": _dash(m)}
+                {"label": m.label, "color": role(m.look.color), "dash": _dash(m), **_key(m)}
                 for m in panel.marks
                 if m.label
             ],
@@ -123,8 +124,11 @@ def _color(mark: Mark) -> str:
     return f"@{role(mark.look.color)}"
 
 
-def _symbol(mark: Mark) -> str:
-    return mark.look.symbol if mark.form in ("dots", "points") else ""
+def _key(mark: Mark) -> dict[str, Any]:
+    """The mark of a line of the legend, around (15, 6), and whether it is open."""
+    marked = mark.form in ("dots", "points") and not mark.look.symbol.startswith("line")
+    symbol = mark.look.symbol.removesuffix("-open")
+    return {"path": shape(symbol, 15, 6, 4) if marked else "", "open": symbol != mark.look.symbol}
 
 
 def _dash(mark: Mark) -> str:
