@@ -87,8 +87,18 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+# Where a picture ends: at `until` or the end of the page, or, if that is too far down, above the last part that fits.
+END = """([until, tallest]) => {
+  const top = (part) => Math.floor(part.getBoundingClientRect().top + scrollY);
+  const end = until && document.querySelector(until) ? top(document.querySelector(until)) : document.body.scrollHeight;
+  if (end <= tallest) return end;
+  const parts = [...document.querySelectorAll("main section, main h3, main figure, main tr")].map(top);
+  return Math.max(...parts.filter((place) => place <= tallest), Math.min(end, 800));
+}"""
+
+
 def shots(place: Path | str, name: str, until: str | None = None, *, tallest: int = 2400) -> None:
-    """A page, by path or address, in light, in dark and on a phone: down to the top of `until`, or `tallest` pixels."""
+    """A page, by path or address, in light, in dark and on a phone: down to the top of `until`, or a part before it."""
     address = place.as_uri() if isinstance(place, Path) else place
     with browser() as chromium:
         for ending, (width, scheme) in LOOKS.items():
@@ -97,20 +107,19 @@ def shots(place: Path | str, name: str, until: str | None = None, *, tallest: in
             )
             tab = context.new_page()
             tab.goto(address, wait_until="load")
-            end = "e => Math.floor(e.getBoundingClientRect().top + scrollY)"
-            bottom = tab.locator(until).first.evaluate(end) if until else tab.evaluate("document.body.scrollHeight")
-            height = min(bottom, tallest)
+            height = tab.evaluate(END, [until, tallest])
             content = tab.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
             keep(content, name + ending)
             context.close()
 
 
 def keep(content: bytes, name: str) -> None:
-    """Write a picture with 256 colours, which is all that flat pages and curves need."""
+    """Write a picture, in 256 colours if it would be too large."""
     image = Image.open(io.BytesIO(content)).convert("RGB")
-    small = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     path = PICTURES / f"{name}.png"
-    small.save(path, optimize=True)
+    image.save(path, optimize=True)
+    if path.stat().st_size > LARGEST:
+        image.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)}  {image.width}×{image.height}  {size / 1000:.0f} kB", flush=True)
     assert size <= LARGEST, f"expected at most {LARGEST} bytes, got {size}: let the picture end earlier"

@@ -17,19 +17,21 @@ def assert_names_nothing_outside(path):
     assert "script-src" not in page
 
 
-# What differs from the frame of `base.html.j2`: one headline, cards, at the end what the numbers are and how they were made;
-# every table in a box that scrolls, every such box within reach of the keyboard.
+# What differs from the frame of `base.html.j2`: one headline, cards, at the end what the numbers are and how they were
+# made; every table in a box that scrolls, every such box within reach of the keyboard.
 FRAME = """() => {
   const found = [], all = (what) => [...document.querySelectorAll(what)];
-  if (all("h1").length !== 1 || all("h1")[0].textContent !== document.title) found.push("the headline is not the title");
-  if (!all("header .card strong").length) found.push("no cards");
+  const say = (wrong, what) => { if (wrong) found.push(what); };
+  say(all("h1").length !== 1 || all("h1")[0].textContent !== document.title, "the headline is not the title");
+  say(!all("header .card strong").length, "no cards");
   const ids = all("main > section").map((section) => section.id);
-  if (ids.slice(-2).join() !== "meaning,provenance") found.push("sections end with " + ids.slice(-2));
-  if (!all("body > footer").length) found.push("no footer");
-  for (const table of all("table:not(.verdict)")) if (!table.closest(".scroll")) found.push("a table without a box");
-  for (const box of all(".scroll, pre")) if (box.tabIndex !== 0) found.push("a box out of reach: " + box.outerHTML.slice(0, 60));
-  for (const box of all(".scroll")) if (!box.ariaLabel) found.push("a box without a name");
-  for (const image of all("svg:not([aria-hidden])")) if (!image.closest("[role=img]")?.ariaLabel) found.push("a picture without a name");
+  say(ids.slice(-2).join() !== "meaning,provenance", "sections end with " + ids.slice(-2));
+  say(!all("body > footer").length, "no footer");
+  for (const table of all("table:not(.verdict)")) say(!table.closest(".scroll"), "a table without a box");
+  for (const box of all(".scroll, pre")) say(box.tabIndex !== 0, "out of reach: " + box.outerHTML.slice(0, 60));
+  for (const box of all(".scroll")) say(!box.ariaLabel, "a box without a name");
+  for (const image of all("main svg:not([aria-hidden])"))
+    say(!image.closest("[role=img]")?.ariaLabel, "a picture without a name: " + image.outerHTML.slice(0, 60));
   return found;
 }"""
 

@@ -44,6 +44,7 @@ def executed(path: Path) -> nbformat.NotebookNode:
         notebook,
         timeout=300,
         kernel_name="python3",
+        coalesce_streams=True,
         resources={"metadata": {"path": path.parent}},
         extra_arguments=["--log-level=ERROR"],  # it warns that it listens on this machine without encryption
     )

@@ -1,6 +1,9 @@
 """The page in a real browser, as a person uses it: nothing on the console, and no request to any other host."""
 
 import re
+import signal
+import subprocess
+import sys
 import urllib.request
 from contextlib import contextmanager
 from urllib.error import HTTPError
@@ -19,11 +22,13 @@ PATIENCE = 60_000  # ms
 
 @pytest.fixture(scope="module")
 def address(browser):
-    from oneword.app.server import serve
-
-    running = serve()
-    yield running.url
-    running.close()
+    """`oneword app` as a person starts it, until Ctrl-C."""
+    command = [sys.executable, "-m", "oneword", "app"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        yield next(found[0] for line in process.stdout if (found := re.search(r"http://127\.0\.0\.1:\d+/", line)))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert "Traceback" not in process.stderr.read()
 
 
 @contextmanager
@@ -213,6 +218,13 @@ def test_it_is_readable_on_a_phone_and_in_the_dark(browser, address, width, sche
         lightness = [sum(map(int, re.findall(r"\d+", each)[:3])) for each in (ink, paper)]
         assert (lightness[0] > lightness[1]) == (scheme == "dark")
         assert abs(lightness[0] - lightness[1]) > 400
+
+
+def test_a_port_that_is_taken_is_said(oneword, address):
+    run = oneword("app", "--port", str(urlsplit(address).port))
+    assert run.returncode == 2
+    assert "expected a --port that is free on --host 127.0.0.1" in run.stderr
+    assert run.stderr.count("\n") == 1
 
 
 def test_only_this_machine_by_its_own_name_is_answered(address):

@@ -52,14 +52,14 @@ def bound(probe: Probe, effort: Certify = PLAIN, within: Constraint = BALL, **op
 
 @cache
 def attacked() -> dict[str, Any]:
-    return attack(20_000, seconds=0.1, seed=2)
+    return attack(13_000, seconds=0.1, seed=2)
 
 
 def test_no_certificate_is_beaten() -> None:
-    """All maps, families, sizes and sets of benchmarks/attack.py; `make evidence` runs five times as many."""
+    """All maps, families, sizes and sets of benchmarks/attack.py; `make evidence` runs nine times as many."""
     result = attacked()
     assert result["violations"] == []
-    assert result["perturbations"] >= 20_000
+    assert result["perturbations"] >= 13_000
     assert result["cases"] >= 60
 
 

@@ -58,7 +58,7 @@ def test_python_m_oneword_is_the_command(installed: Installed) -> None:
 def test_the_help_names_every_command(installed: Installed) -> None:
     shown = installed.run("oneword", "--help")
     assert shown.returncode == 0, shown.stderr
-    for command in ("measure", "compare", "reproduce", "sweep", "audit", "doctor", "cache"):
+    for command in ("measure", "compare", "reproduce", "sweep", "audit", "app", "doctor", "cache"):
         assert f" {command} " in shown.stdout
 
 

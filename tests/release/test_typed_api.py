@@ -28,7 +28,7 @@ def largest(maps: list[ow.FeatureMap], texts: list[ow.Context]) -> float:
 """
 WRONG = """
 name: str = s.value
-phi.at(text.X).change(text.X)
+s.vlaue
 ow.Ascent.quik()
 """
 

@@ -13,6 +13,7 @@ import oneword as ow
 from oneword.maps.base import ForwardProbe
 from oneword.search.exhaustive import exhaust
 from oneword.text.layer0 import AffineRows
+from oneword.text.samples import Sample
 from oneword.vocabulary import Replacements
 
 SCORES = ["softmax", "relu", "relu-unnormalised", "sigmoid", "linear", "sparsemax"]
@@ -137,11 +138,22 @@ def test_progress_goes_up_to_one() -> None:
         assert heard[-1] == 1.0
 
 
+@pytest.fixture(scope="module")
+def minilm() -> ow.Encoder:
+    return ow.Encoder.load()
+
+
+@pytest.fixture(scope="module")
+def review(minilm: ow.Encoder) -> Sample:
+    return ow.Corpus.load().tokens(minilm).sample(1, 60, seed=0)
+
+
 @pytest.mark.parametrize(("dtype", "score"), [*itertools.product([torch.float32, torch.float64], ["softmax", "relu"])])
-def test_two_thousand_substitutions_in_a_real_review(dtype: torch.dtype, score: str) -> None:
+def test_two_thousand_substitutions_in_a_real_review(
+    minilm: ow.Encoder, review: Sample, dtype: torch.dtype, score: str
+) -> None:
     """|error| ≤ 1e-5·max(S, 0.1) in float32, 1e-9 relative in float64; a word replaced by itself gives 0."""
-    encoder = ow.Encoder.load()
-    sample = ow.Corpus.load().tokens(encoder).sample(1, 60, seed=0)
+    encoder, sample = minilm, review
     X = sample.context(0, encoder).X.to(dtype)
     phi = ow.AttentionFeatures.draw(encoder.d, seed=0, dtype=dtype, score=score)
     within = ow.Vocabulary.of(encoder)

@@ -13,6 +13,7 @@ from oneword.app.readers import Readers
 from oneword.app.visits import Visits
 from oneword.errors import MissingExtraError
 from oneword.report.app import views
+from oneword.report.palette import DARK, LIGHT
 
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Liberation Sans", "sans-serif")
 MONO = ("ui-monospace", "Menlo", "Consolas", "Liberation Mono", "monospace")
@@ -75,7 +76,9 @@ def serve(
         max_file_size=10 * MOST_BYTES,
         state_session_capacity=MOST_SESSIONS,
         app_kwargs={"middleware": guards(alone=host in ALONE and not share), "docs_url": None, "redoc_url": None},
-        theme=gr.themes.Base(font=SANS, font_mono=MONO, primary_hue="blue", neutral_hue="stone"),
+        theme=gr.themes.Base(font=SANS, font_mono=MONO, primary_hue="blue", neutral_hue="stone").set(
+            body_background_fill=LIGHT["paper"], body_background_fill_dark=DARK["paper"]
+        ),
         head=f"<style>{views.style()}</style>",
     )
     return Running(local, shared, page, visits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated
 
 import typer
@@ -43,15 +44,13 @@ def app(
     from oneword.text.sources import expect_hub
 
     names = tuple(dict.fromkeys(model or ("minilm",)))
+    _check_free(host, port)  # before anything that takes long
     for name in names:
-        expect_hub(name)  # torch takes longer to load than a hub to answer
+        expect_hub(name)
     from oneword.app.server import serve
 
     typer.echo("oneword: reading the models …")
-    try:
-        running = serve(names, host=host, port=port, share=share, browser=open_browser)
-    except OSError as error:
-        raise RangeError(f"expected a --port that is free on --host {host}, got {port} ({error})") from None
+    running = serve(names, host=host, port=port, share=share, browser=open_browser)
     typer.echo(f"oneword: the page is at {running.url} (Ctrl-C ends it)")
     if running.share_url:
         typer.echo(f"oneword: and, for anybody who knows the address, at {running.share_url}")
@@ -59,3 +58,15 @@ def app(
         running.wait()
     finally:
         running.close()
+
+
+def _check_free(host: str, port: int | None) -> None:
+    try:
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((host, port or 0))
+    except OSError as error:
+        where = (
+            f"a --port that is free on --host {host}, got {port}" if port else f"a --host of this machine, got {host}"
+        )
+        raise RangeError(f"expected {where} ({error.strerror or error})") from None

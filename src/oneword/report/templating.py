@@ -26,8 +26,14 @@ def page_template(name: str) -> Template:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["shown"] = shown
+    environment.filters["tied"] = tied
     environment.globals["palette"] = palette
     return environment.get_template(name)
+
+
+def tied(text: str) -> str:
+    """A bound stays in one line: no break between ≥ and its number."""
+    return text.replace("≥ ", "≥\u00a0").replace("≤ ", "≤\u00a0")
 
 
 def missing_for_pages(error: ImportError) -> MissingExtraError:
