@@ -50,7 +50,7 @@ pictures: $(STAMP) ## the pictures of the docs, from real runs (half an hour whe
 	$(BIN)/python -m benchmarks.pictures
 
 docs: $(STAMP) ## the documentation site, notebooks executed: site/index.html
-	$(ONE_THREAD) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(ONE_THREAD) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 EMPTY = build/empty
 release: $(STAMP) ## sdist and wheel in dist/; the wheel is installed into an empty environment and used there

@@ -92,12 +92,12 @@ END = """([until, tallest]) => {
   const top = (part) => Math.floor(part.getBoundingClientRect().top + scrollY);
   const end = until && document.querySelector(until) ? top(document.querySelector(until)) : document.body.scrollHeight;
   if (end <= tallest) return end;
-  const parts = [...document.querySelectorAll("main section, main h3, main figure, main tr")].map(top);
+  const parts = [...document.querySelectorAll("main section, main h3, main figure, .numbers tr, .verdict tr")].map(top);
   return Math.max(...parts.filter((place) => place <= tallest), Math.min(end, 800));
 }"""
 
 
-def shots(place: Path | str, name: str, until: str | None = None, *, tallest: int = 2400) -> None:
+def shots(place: Path | str, name: str, until: str | None = None, *, tallest: int = 2200) -> None:
     """A page, by path or address, in light, in dark and on a phone: down to the top of `until`, or a part before it."""
     address = place.as_uri() if isinstance(place, Path) else place
     with browser() as chromium:

@@ -50,7 +50,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
 
 
 def test_measure_prints_a_table_for_each_map(oneword):
-    run = oneword("measure", "--gaussian", "6,16", "--map", "attention", "--map", "rf")
+    run = oneword("measure", "--gaussian", "6,16", "--map", "attention", "--map", "rf", "--seconds", "0.5")
     assert run.returncode == 0, run.stderr
     assert "AttentionFeatures (softmax), n = 6, d = 16" in run.stdout
     assert "RandomFeatures, n = 6, d = 16" in run.stdout
@@ -75,10 +75,12 @@ def test_out_writes_results_that_load_and_figures(oneword, tmp_path):
 
 
 def test_the_command_line_gives_the_numbers_of_the_library(oneword):
-    run = oneword("measure", "--gaussian", "6,12", "--map", "attention", "--seed", "3", "--json", "-")
+    command = ["measure", "--gaussian", "6,12", "--map", "attention", "--seed", "3", "--seconds", "0", "--json", "-"]
+    found = json.loads(oneword(*command).stdout)[0]
     text = ow.gaussian(6, 12, seed=3)
-    s = ow.sensitivity(ow.AttentionFeatures.draw(12, seed=3), text, seed=3)
-    assert json.loads(run.stdout)[0]["value"] == pytest.approx(s.value, rel=1e-9)
+    s = ow.sensitivity(ow.AttentionFeatures.draw(12, seed=3), text, seed=3, certify=ow.Certify(seconds=0))
+    assert found["value"] == pytest.approx(s.value, rel=1e-9)
+    assert found["upper"] == pytest.approx(s.upper, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_more_words_change_more(name):
 
 def test_the_table_has_one_line_a_word_and_its_maximum_is_the_value():
     text = ow.gaussian(5, 16, seed=0)
-    s = ow.sensitivity(ow.AttentionFeatures.draw(16, seed=0), text)
+    s = ow.sensitivity(ow.AttentionFeatures.draw(16, seed=0), text, certify=ow.Certify(seconds=0.5))
     assert list(s.per_word["word"]) == list(text.words)
     assert s.per_word["value"].max() == s.value
     assert s.per_word["upper"].max() == s.upper
