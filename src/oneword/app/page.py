@@ -179,6 +179,8 @@ def build(visits: Visits) -> gr.Blocks:
         live = slow | {"concurrency_limit": 1, "concurrency_id": "live", "trigger_mode": "always_last"}
         for control in (after, seen, layer):
             control.change(visits.change, [found, after, seen, layer], changed, **live)
+    # Gradio looks for work a thousand times a second, which is a tenth of a core on a page that nobody uses.
+    page.queue()._queue.sleep_when_free = 0.02
     return page
 
 

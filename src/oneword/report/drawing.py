@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from oneword.report.style import STYLE
 
@@ -29,7 +30,8 @@ def drawing(width: float, height: float) -> Iterator[Drawing]:
 
 def placed(figure: Figure) -> Figure:
     """The figure with its parts where they are, for all formats."""
-    with matplotlib.rc_context(STYLE):
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+    if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        with matplotlib.rc_context(STYLE):
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
     return figure
