@@ -72,8 +72,7 @@ def sensitivity(
     |---|---|
     | `phi` | a FeatureMap, or any differentiable nn.Module or callable X ↦ φ(X) |
     | `x` | a Context, an n × d array, or a list of those (→ a table, one line a text) |
-    | `within` | what may change: Ball() is the paper's ‖Δ‖ ≤ √d, and ‖Δ‖ ≤ ‖x_i‖ in trained models, whose words have
-    norms of their own; Vocabulary.of(encoder) are real words, all tried |
+    | `within` | what may change: Ball() is ‖Δ‖ ≤ √d (in trained models ‖x_i‖), Vocabulary.of(encoder) real words |
     | `words` | how many words change at once; more than one are chosen greedily among `positions` |
     | `positions` | the words that may change; all by default |
     | `search` | Ascent() or Ascent.quick() |

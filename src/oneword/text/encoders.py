@@ -50,8 +50,7 @@ class Encoder:
     | `name`, `revision` | which encoder, and which version of its weights; copied into every result |
     | `tokenizer` | as published, but it neither truncates nor pads |
     | `layer0` | what turns token ids into rows |
-    | `layer` | 0; "bare": word embeddings alone, without position, LayerNorm or projection; "input": these as a model
-    takes them, of their own norms (of TransformerFeatures) |
+    | `layer` | 0; "bare": word embeddings alone; "input": these as a model takes them, of their own norms |
     | `longest` | how many tokens a text may have |
     | `pad` | id of the token that fills up short texts |
     | `attention` | the first attention layer, in BERT-type encoders |
