@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -141,7 +142,8 @@ def test_the_worst_words_of_a_model_are_looked_for_when_a_word_is_chosen(readers
             found = news.found or found
         return found.readings[0], start
 
-    reading, start = asyncio.run(run())
+    with ThreadPoolExecutor(1) as thread:  # a browser of another test may have a loop running in this one
+        reading, start = thread.submit(asyncio.run, run()).result()
     visits.jobs.close()
     best = reading.replacements[start]
     assert 2 <= len(best) <= 10

@@ -127,6 +127,8 @@ def test_what_is_here_needs_no_network_and_runs_no_code_of_packages(
 ) -> None:
     for name in ("create_connection", "getaddrinfo"):
         monkeypatch.setattr(socket, name, lambda *_, **__: pytest.fail("went to the network"))
+    for name in (MINILM.module, REVIEWS.module):  # another test may have run their code
+        monkeypatch.delitem(sys.modules, name, raising=False)
     Encoder.load("minilm")
     Encoder.load(str(write_tiny(tmp_path / "tiny")))
     Corpus.load()
@@ -207,7 +209,8 @@ def test_a_silent_hub_is_asked_while_other_things_are_loaded(monkeypatch, silent
     assert time.monotonic() - started < 0.8
 
 
-def test_no_hub_is_asked_for_what_is_here(tmp_path):
+def test_no_hub_is_asked_for_what_is_here(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_questions", {})
     for name in ("minilm", "all-MiniLM-L6-v2", str(tmp_path)):
         sources.expect_hub(name)
     assert not sources._questions
