@@ -9,9 +9,10 @@ PYTEST_ARGS ?=
 STAMP = $(VENV)/.installed
 # Tests run in two processes: one thread each, or they fight over the cores.
 ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench evidence pictures docs release clean
+.PHONY: help setup run test slow lint format bench evidence pictures docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,8 +28,11 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 run: $(STAMP) ## the main job: the paper's evidence on real reviews; page, verdicts and figures in results/
 	$(BIN)/oneword reproduce --out results
 
-test: lint ## linters and types, then all tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+test: lint ## linters, types and tests, but for those that take longest
+	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+
+slow: $(STAMP) ## the tests that take longest
+	$(PYTEST) -m slow $(PYTEST_ARGS)
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

@@ -18,12 +18,12 @@ from oneword.experiments.claims import Claim
 from tests.text.tiny_bert import needs_minilm
 
 
-def test_the_command_itself_runs_in_a_process_of_its_own():
-    command = [sys.executable, "-m", "oneword", "measure", "--gaussian", "3,4", "--map", "attention", "--quick"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+def test_the_command_itself_runs_in_a_process_of_its_own(oneword):
+    command = ["measure", "--gaussian", "3,4", "--map", "attention", "--quick"]
+    run = subprocess.run([sys.executable, "-m", "oneword", *command], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     assert "AttentionFeatures (softmax), n = 3, d = 4" in run.stdout
-    bad = subprocess.run([*command, "--words", "7"], capture_output=True, text=True, timeout=120)
+    bad = oneword(*command, "--words", "7")
     assert bad.returncode == 2
     assert bad.stderr.count("\n") == 1
     assert bad.stderr.startswith("oneword: RangeError: expected words out of 1 … 3")

@@ -165,6 +165,7 @@ def test_bad_input_is_one_line(measure, arguments, says):
     assert run.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_hub_out_of_reach_is_one_line_in_a_process_of_its_own():
     """Nothing of the hub's client is loaded yet when the hub is first asked."""
     pytest.importorskip("huggingface_hub")

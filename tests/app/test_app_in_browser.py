@@ -16,7 +16,7 @@ from tests.text.tiny_bert import needs_minilm
 pytest.importorskip("gradio", reason="gradio is not installed")
 pytestmark = needs_minilm
 TEXT = "I would not call it a <script>alert(1)</script> bad film."
-LONG = " ".join(["the film is slow but she is never dull and that is no small thing to say of it"] * 14)  # 252 words
+LONG = " ".join(["the film is slow but she is never dull and that is no small thing to say of it"] * 7)
 PATIENCE = 60_000  # ms
 
 
@@ -121,11 +121,8 @@ def test_type_a_text_choose_a_word_and_change_it(browser, address):
         tab.wait_for_selector("#changed .changed")
         assert tab.locator("#changed .changed").inner_text().split() == ["bad", word]
         assert tab.locator("#changed .squares table").count() == 3  # before, after, difference
-        before = tab.inner_text("#changed .card strong")
         tab.fill("#after textarea", TEXT.replace("bad", "good"))
-        tab.wait_for_function(
-            "was => document.querySelector('#changed .changed')?.innerText.includes('good')", arg=before
-        )
+        tab.wait_for_selector("#changed .changed >> text=good")
         tab.fill("#after textarea", TEXT)
         tab.wait_for_selector("#changed >> text=Change a word above")
 
@@ -153,7 +150,10 @@ def test_by_keyboard_alone(browser, address):
         tab.focus("#measure")
         tab.keyboard.press("Enter")
         done(tab)
-        tab.locator("#words [data-start]").first.focus()
+        for _ in range(20):  # over the tabs and the choice of colours into the text
+            tab.keyboard.press("Tab")
+            if tab.evaluate("document.activeElement.dataset.start") == "0":
+                break
         tab.keyboard.press("ArrowRight")
         tab.keyboard.press("ArrowRight")
         tab.keyboard.press("ArrowLeft")
@@ -174,7 +174,7 @@ def test_a_long_run_says_how_far_it_is_and_is_stopped(browser, address):
         other.wait_for_selector("#status >> text=1 visitor is served first")
         tab.click("#stop")
         tab.wait_for_selector("#status >> text=Stopped")
-        assert tab.locator("#words [data-start]").count() > 200  # what was found stays
+        assert tab.locator("#words [data-start]").count() == len(LONG.split())  # what was found stays
         done(other)
         assert other.locator("#words [data-start]").count() == 4  # and nobody sees the text of another
 

@@ -54,6 +54,8 @@ def test_work_is_stopped_where_it_says_how_far_it_is(jobs):
     jobs.stop("a")
     wait_for(lambda: job.finished)
     assert job.stopped
+    assert not job.complete
+    assert not job.replaced
     assert job.error == ""
 
 
@@ -73,7 +75,18 @@ def test_a_new_wish_takes_the_place_of_the_last_one(jobs):
     new = jobs.start("a", lambda job: None)
     wait_for(lambda: new.finished)
     assert old.stopped
+    assert old.replaced
+    assert new.complete
     assert not new.stopped
+
+
+def test_one_kind_of_work_may_be_left_out_of_what_a_visitor_waits_for(jobs):
+    gate = Event()
+    jobs.start("a", until(gate), kind="a look")
+    assert jobs.busy("a")
+    assert not jobs.busy("a", but="a look")
+    assert not jobs.busy("b")
+    gate.set()
 
 
 def test_an_error_is_said_and_the_line_goes_on(jobs):

@@ -2,7 +2,9 @@
 
 import asyncio
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,11 +12,13 @@ import pytest
 import torch
 
 import oneword as ow
+from oneword.app import visits as module
 from oneword.app.change import change
 from oneword.app.lengths import lengths
 from oneword.app.readers import MAPS, Readers
 from oneword.app.reading import read
 from oneword.app.visits import Found, Visits
+from oneword.errors import OnewordError
 from oneword.report.app import views
 from oneword.report.app.reading import SHADES, WORDS, Reading
 from tests.text.tiny_bert import needs_minilm
@@ -25,6 +29,12 @@ TEXT = "This is not a <b>bad</b> film."
 
 def _nothing(*_):
     return None
+
+
+def in_thread(work):
+    """A browser of another test may have a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _reading(text, **columns):
@@ -48,18 +58,18 @@ def readers():
 def test_every_text_on_the_page_is_escaped():
     text = "<script>alert(1)</script> & \"quoted\" 'words' {{x}} ${y}"
     reading = _reading(text, replacement="<i>", best_word=0.3, kind="exact")
-    reading = reading.with_replacements(0, [("<img src=x>", 0.5)], "exact")
+    reading = reading.with_replacements(0, [('<img src=x onerror="y">', 0.5)], "exact")
     shown = [
         views.words(text, [reading]),
         views.word([reading], 0),
         views.said(text, "error"),
         views.working(text, 0.5, 3.0, 0),
     ]
+    assert 'data-word="&lt;img src=x onerror=&#34;y&#34;&gt;"' in shown[1]
     for each in shown:
         assert "<script" not in each
         assert "<img" not in each
         assert "<i>" not in each.replace("<i></i>", "")
-    assert "&lt;img src=x&gt;" in shown[1]
 
 
 def test_words_are_buttons_in_the_order_of_the_text():
@@ -86,6 +96,73 @@ def test_a_word_is_put_in_the_place_of_another():
 def test_waiting_is_said():
     assert "2 visitors are served first" in views.working("", 0.0, None, 2)
     assert "about 12 s left" in views.working("search", 0.5, 11.6, 0)
+
+
+def test_a_text_that_begins_with_words_that_were_not_measured_can_be_entered_by_tab():
+    text = "not measured: one two"
+    reading = _reading(text)
+    some = replace(reading, words=reading.words.iloc[2:], notes=("2 of 4 words",))
+    shown = views.words(text, [some])
+    assert shown.count('tabindex="0" data-start="14"') == 1
+    assert "2 of 4 words" in shown
+
+
+def test_words_that_do_nearly_the_same_look_nearly_the_same():
+    low, high = _reading("a b c", sup=[0.32, 0.325, 0.33]).scales()["sup"]
+    assert (low, high) == (pytest.approx(0.297), pytest.approx(0.33))
+
+
+def test_models_of_one_name_are_told_apart():
+    readers = Readers(("a/checkpoint", "b/checkpoint", "c/other"), twins=False)
+    assert [readers.title(name) for name in readers.models] == [
+        "a/checkpoint, trained", "b/checkpoint, trained", "other, trained",
+    ]  # fmt: skip
+
+
+def test_what_is_stopped_is_not_called_done_and_what_is_replaced_is_silent(monkeypatch):
+    def reading(readers, key, text, careful, report, show):
+        show(_reading(text))
+        while key == "for ever":
+            report("searching", 0.5)
+            time.sleep(0.001)
+
+    monkeypatch.setattr(module, "read", reading)
+    visits = Visits(Readers(), Readers())
+
+    async def run():
+        said = []
+        async for news in visits.measure("me", "one two", ["for ever"], False):
+            said.append(news)
+            if news.found is not None:
+                visits.jobs.stop("me")
+        assert said[-1].over
+        assert "Stopped" in said[-1].status
+        first = visits.measure("me", "one two", ["for ever"], False)
+        await anext(first)
+        async for news in visits.measure("me", "three", ["at once"], False):
+            last = news
+        assert "Done" in last.status
+        assert not [news async for news in first if news.over]  # the second has the word
+        found = Found("one", (replace(_reading("one"), profiled=object()),))
+        busy = visits.measure("me", "one two", ["for ever"], False)
+        await anext(busy)
+        cards = [card async for _, card, _ in visits.choose("me", found, 0)]
+        assert len(cards) == 1
+        assert "not looked for yet" in cards[0]
+        visits.jobs.stop("me")
+        async for _ in busy:
+            pass
+
+    in_thread(run())
+    visits.jobs.close()
+
+
+@needs_minilm
+def test_a_text_of_more_tokens_than_there_are_positions_is_refused_in_one_line(readers):
+    text = "好" * 600
+    for key in ("attention", "minilm"):
+        with pytest.raises(OnewordError, match="at most 512"):
+            read(readers, key, text, False, _nothing, _nothing)
 
 
 @needs_minilm
@@ -138,12 +215,15 @@ def test_the_worst_words_of_a_model_are_looked_for_when_a_word_is_chosen(readers
             found = news.found or found
         start = text.index("bad")
         assert found.readings[0].replacements == {}
-        async for news in visits.choose("me", found, start):
-            found = news.found or found
-        return found.readings[0], start
+        cards = []
+        async for _, card, now in visits.choose("me", found, start):
+            cards.append(card)
+            last = now
+        assert "Looking for real words" in cards[0]
+        assert cards[-1].count("data-word") == 10
+        return last.readings[0], start
 
-    with ThreadPoolExecutor(1) as thread:  # a browser of another test may have a loop running in this one
-        reading, start = thread.submit(asyncio.run, run()).result()
+    reading, start = in_thread(run())
     visits.jobs.close()
     best = reading.replacements[start]
     assert 2 <= len(best) <= 10

@@ -73,8 +73,15 @@ def test_no_score_beats_its_bound(score: str, scale: float, radius: float | None
 
 @pytest.mark.parametrize("radius", RADII)
 @pytest.mark.parametrize("scale", [1.0, 50.0])
-@pytest.mark.parametrize("output", [False, True])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("causal", "output"),
+    [
+        (False, False),
+        (True, True),
+        pytest.param(False, True, marks=pytest.mark.slow),
+        pytest.param(True, False, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("score", ["softmax", "relu", *SCORES])
 def test_heads_never_beat_theirs(score: str, causal: bool, output: bool, scale: float, radius: float | None) -> None:
     phi = heads(6, scale, score=score, causal=causal, output=output)

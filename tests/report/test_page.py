@@ -239,6 +239,7 @@ def test_the_browser_draws_every_chart_in_silence(tab, table):
     assert tab.heard == []
 
 
+@pytest.mark.slow
 def test_the_browser_redraws_for_the_dark(tab):
     def color(scheme: str, other_than: str = "") -> str:
         """The colour of labels, once it has changed. (The page forbids `eval`, and so playwright's own waiting.)"""
@@ -293,6 +294,7 @@ def test_the_page_has_the_frame_of_all_pages(tab, path):
     assert_has_the_frame(tab, path)
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_light(browser, path):
     tab = browser.new_context(color_scheme="dark", offline=True).new_page()
     tab.goto(path.as_uri(), wait_until="load")

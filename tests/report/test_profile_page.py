@@ -143,7 +143,7 @@ def test_a_review_has_a_line_and_a_column_for_each_of_its_words(tmp_path):
     assert "in colour only" not in page
 
 
-@pytest.mark.parametrize("words", [1000, 5000])
+@pytest.mark.parametrize("words", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_a_long_text_is_shown_in_parts_with_the_words_that_do_most(tmp_path, words):
     one = profile(" ".join(f"word{i}" + "." * (i % 30 == 29) for i in range(words)))
     place = render([one, dataclasses.replace(one, model=TWIN)], tmp_path / "p.html")

@@ -148,6 +148,7 @@ def review(minilm: ow.Encoder) -> Sample:
     return ow.Corpus.load().tokens(minilm).sample(1, 60, seed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "score"), [*itertools.product([torch.float32, torch.float64], ["softmax", "relu"])])
 def test_two_thousand_substitutions_in_a_real_review(
     minilm: ow.Encoder, review: Sample, dtype: torch.dtype, score: str

@@ -185,7 +185,15 @@ def test_texts_in_which_nothing_can_be_seen_are_refused(tiny: Encoder, gpt2: Enc
 
 
 @pytest.mark.parametrize(
-    "text", ["x" * 10_000, "😀" * 5_000, "good " * 100_000, "." * 100_000, "é" * 10_000, " " * 100_000 + "good"]
+    "text",
+    [
+        "x" * 10_000,
+        "😀" * 5_000,
+        pytest.param("good " * 100_000, marks=pytest.mark.slow),
+        pytest.param("." * 100_000, marks=pytest.mark.slow),
+        "é" * 10_000,
+        " " * 100_000 + "good",
+    ],
 )
 def test_long_texts_give_a_result_or_one_line_that_says_what_to_do(tiny: Encoder, gpt2: Encoder, text: str) -> None:
     for encoder in (tiny, gpt2):
@@ -256,6 +264,7 @@ def test_windows_that_cannot_be_are_refused(tiny: Encoder) -> None:
         tiny.windows("good unhappy", size=4)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_words_are_cut_into_windows(tiny: Encoder) -> None:
     found = tiny.windows("good " * 100_000, d=2)
     assert sum(window.n - 2 for window in found) == 100_000

@@ -11,7 +11,7 @@ ALONE = ("127.0.0.1", "localhost")  # names of this machine that no other machin
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; connect-src 'self'; "
-    "base-uri 'self'; form-action 'self'; object-src 'none'"
+    "base-uri 'self'; form-action 'self'; object-src 'none'; frame-ancestors 'none'"
 )
 
 

@@ -25,9 +25,12 @@ class StoppedError(Exception):
 class Job:
     """One piece of work, as seen from outside while it goes on."""
 
+    kind: str = ""
     stage: str = ""
     done: float = 0.0
     error: str = ""
+    complete: bool = False  # the work came to its end; what was stopped is finished, but not complete
+    replaced: bool = False  # its visitor wanted something else instead
     started: float | None = None
     _stop: Event = field(default_factory=Event, repr=False)
     _finished: Event = field(default_factory=Event, repr=False)
@@ -61,6 +64,7 @@ class Job:
         try:
             self.report("", 0.0)
             work(self)
+            self.complete = True
         except StoppedError:
             pass
         except OnewordError as error:
@@ -80,26 +84,26 @@ class Jobs:
         self._line: dict[str, Job] = {}
         self._lock = Lock()
 
-    def start(self, visitor: str, work: Callable[[Job], None]) -> Job:
+    def start(self, visitor: str, work: Callable[[Job], None], kind: str = "") -> Job:
         """Put a piece of work at the end of the line, in the place of the visitor's last one."""
-        job = Job()
+        job = Job(kind)
         with self._lock:
-            self._drop(visitor)
+            self._drop(visitor, replaced=True)
             if len(self._line) >= MOST_WAITING:
                 raise RangeError(f"expected at most {MOST_WAITING} visitors in line, got one more: try again later")
             self._line[visitor] = job
         self._pool.submit(self._run, visitor, job, work)
         return job
 
-    def stop(self, visitor: str) -> None:
+    def stop(self, visitor: str, *, replaced: bool = False) -> None:
         """What this visitor waits for, or has running, is not wanted any more."""
         with self._lock:
-            self._drop(visitor)
+            self._drop(visitor, replaced=replaced)
 
-    def busy(self, visitor: str) -> bool:
-        """Whether this visitor waits for something."""
+    def busy(self, visitor: str, but: str | None = None) -> bool:
+        """Whether this visitor waits for something, work of the kind `but` left out."""
         with self._lock:
-            return visitor in self._line
+            return visitor in self._line and self._line[visitor].kind != but
 
     def before(self, job: Job) -> int:
         """How many others are served before this one."""
@@ -113,9 +117,11 @@ class Jobs:
                 self._drop(visitor)
         self._pool.shutdown(cancel_futures=True)
 
-    def _drop(self, visitor: str) -> None:
-        if visitor in self._line:
-            self._line.pop(visitor).stop()
+    def _drop(self, visitor: str, *, replaced: bool = False) -> None:
+        job = self._line.pop(visitor, None)
+        if job is not None:
+            job.replaced = replaced
+            job.stop()
 
     def _run(self, visitor: str, job: Job, work: Callable[[Job], None]) -> None:
         try:

@@ -15,11 +15,9 @@ from oneword.search.ascent import Ascent
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey
-from oneword.vocabulary import Vocabulary
 
 SHORTEST = 4  # words
 MOST_SPOTS = 6  # words that may change in a model, evenly spread: each costs forward passes through all of it
-WINDOW = 512
 
 
 def beginnings(text: str) -> list[str]:
@@ -50,7 +48,7 @@ def lengths(readers: Readers, keys: Sequence[str], text: str, report: Report) ->
 
 
 def _of_map(readers: Readers, key: str, texts: Sequence[str], report: Report) -> list[dict[str, Any]]:
-    question = Question((key,), seeds=1, words=None, effort=Effort.quick(), window=WINDOW)
+    question = Question((key,), seeds=1, words=None, effort=Effort.quick(), window=readers.encoder.longest)
     words = survey(texts, readers.encoder, question, report).words.groupby("text")
     return [
         {"n": int(some["n"].max()), "sup": some["S_ball"].max(), "random_ball": some["random_ball"].mean()}
@@ -60,7 +58,7 @@ def _of_map(readers: Readers, key: str, texts: Sequence[str], report: Report) ->
 
 def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Report) -> list[dict[str, Any]]:
     phi = readers.model(key)
-    words = Vocabulary.of(phi.encoder)
+    words = readers.words(key)
     contexts = [phi.encode(text) for text in texts]
     total = sum(context.n for context in contexts)
     out, before = [], 0

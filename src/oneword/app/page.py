@@ -20,7 +20,10 @@ _HOUR = 3600
 _WORDS_SCRIPT = """
 let chosen = null, scale = null, focus = null;
 const words = () => [...element.querySelectorAll('[data-start]')];
-const mark = () => words().forEach(word => word.classList.toggle('chosen', word.dataset.start === chosen));
+const mark = () => words().forEach(word => {
+  word.classList.toggle('chosen', word.dataset.start === chosen);
+  word.setAttribute('aria-pressed', word.dataset.start === chosen);
+});
 const choose = word => { if (word) { chosen = word.dataset.start; mark(); trigger('select', {start: +chosen}); } };
 element.addEventListener('click', event => choose(event.target.closest('[data-start]')));
 element.addEventListener('change', event => { scale = event.target.className; });
@@ -56,7 +59,7 @@ def build(visits: Visits) -> gr.Blocks:
     first = readers.models[0]
     deepest = max(readers.model(name).layers for name in readers.models)
     seen_by = [(title, key) for title, key in readers.choices if key in SEEN or readers.is_model(key)]
-    with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(_HOUR, _HOUR)) as page:
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as page:
         _piece("header", views.header())
         found = gr.State(Found(), time_to_live=_HOUR)
         with gr.Row(elem_classes="controls"):
@@ -139,17 +142,8 @@ def build(visits: Visits) -> gr.Blocks:
                 new_text = False
 
         async def choose(found: Found, request: gr.Request, event: gr.EventData) -> AsyncIterator[tuple[Any, ...]]:
-            start = int(event.start)
-            yield gr.skip(), views.word(found.readings, start, busy=True), gr.skip()
-            async for news in visits.choose(_visitor(request), found, start):
-                now = news.found
-                yield (
-                    news.status,
-                    gr.skip() if now is None else views.word(now.readings, start, busy=True),
-                    now or gr.skip(),
-                )
-                found = now or found
-            yield gr.skip(), views.word(found.readings, start), gr.skip()
+            async for said, card, now in visits.choose(_visitor(request), found, int(event.start)):
+                yield said or gr.skip(), card, now
 
         async def shorter(found: Found, keys: list[str], request: gr.Request) -> AsyncIterator[tuple[Any, ...]]:
             async for said, picture in visits.cut(_visitor(request), found, keys):
@@ -165,7 +159,13 @@ def build(visits: Visits) -> gr.Blocks:
         def stopped(request: gr.Request) -> None:
             visits.jobs.stop(_visitor(request))
 
-        slow: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
+        # Whatever comes next takes the place of what goes on, so that no click is lost.
+        slow: dict[str, Any] = {
+            "concurrency_limit": None,
+            "show_progress": "hidden",
+            "api_visibility": "private",
+            "trigger_mode": "multiple",
+        }
         quick = slow | {"concurrency_limit": 4}
         go.click(measure, [text, keys, careful], [status, words, layers, found, word, after, curves], **slow)
         words.select(choose, found, [status, word, found], **slow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from threading import Lock
 
 import torch
@@ -22,6 +22,7 @@ MAPS = {
     "drf-3": "Three fully connected layers",
 }
 TWIN = "twin of "  # before the name of a model: the same with random weights
+_LOADING = Lock()  # one for all: drawing weights anew uses torch's own random numbers
 
 
 @dataclass(eq=False)
@@ -35,16 +36,16 @@ class Readers:
     twins: bool = True
     apart: bool = False
     _loaded: dict[str, TransformerFeatures] = field(default_factory=dict, repr=False)
-    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @cached_property
     def encoder(self) -> Encoder:
         """Of the words that the maps see."""
         return Encoder.load("minilm")
 
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        return Vocabulary.of(self.encoder)
+    @cache  # noqa: B019  there is one for as long as the page is served
+    def words(self, key: str) -> Vocabulary:
+        """The real words to try, as this map or model reads them."""
+        return Vocabulary.of(self.model(key).encoder if self.is_model(key) else self.encoder)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -56,7 +57,9 @@ class Readers:
         if key in MAPS:
             return MAPS[key]
         trained = key.removeprefix(TWIN)
+        short = [name.rstrip("/").rpartition("/")[2] for name in self.models]
         name = "all-MiniLM-L6-v2" if trained == "minilm" else trained.rstrip("/").rpartition("/")[2]
+        name = trained if short.count(name) > 1 else name
         return f"{name}, {'trained' if key == trained else 'random weights'}"
 
     def is_model(self, key: str) -> bool:
@@ -64,7 +67,7 @@ class Readers:
 
     def model(self, key: str) -> TransformerFeatures:
         """The pooled vector of a model, or of its twin."""
-        with self._lock:
+        with _LOADING:
             if key not in self._loaded:
                 seed = 0 if key.startswith(TWIN) else None
                 phi = TransformerFeatures.load(key.removeprefix(TWIN), output="pooled", random_init=seed)
@@ -78,6 +81,7 @@ class Readers:
 
     def load(self) -> None:
         """Read what a visitor will ask for first, so that nobody waits for it."""
-        _ = self.vocabulary
         for name in self.models:
             self.model(name)
+            if not self.apart:  # where only texts are compared, no words are tried
+                self.words(name)

@@ -14,15 +14,12 @@ from oneword.profile.profile import profile
 from oneword.report.app.reading import WORDS, Reading, Replacement
 from oneword.report.profile.profiled import Profiled, placed
 from oneword.search.ascent import Ascent
-from oneword.search.shortlist import Shortlist, shortlist
+from oneword.search.shortlist import KEPT, Shortlist, shortlist
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey
-from oneword.vocabulary import Vocabulary
 
 Show = Callable[[Reading], None]
-TOP = 10  # replacements of a word
-WINDOW = 512  # tokens: a text of the page is read whole
 SECONDS = 10.0  # to refine certificates, where one asks for care
 BLOCK_WORDS = 64  # tokens: up to here rf and drf measure every word; of longer texts, some that are evenly spread
 
@@ -46,26 +43,29 @@ def read(readers: Readers, key: str, text: str, careful: bool, report: Report, s
 
 def _of_model(key: str, title: str, found: Profiled) -> Reading:
     words = placed(found).assign(upper=float("nan")).reindex(columns=WORDS)
-    return Reading(key, title, words, found)
+    return Reading(key, title, words, found, notes=found.notes)
 
 
 def _of_map(readers: Readers, key: str, text: str, careful: bool, report: Report) -> Reading:
+    tokens = len(readers.encoder.tokenizer.encode(text).ids)
+    readers.encoder.check_length(tokens)  # else the survey would read it in windows, each by itself
     question = Question(
         (key,),
         seeds=1,
-        words=readers.vocabulary,
-        effort=_effort(len(readers.encoder.tokenizer.encode(text).ids), careful),
-        window=WINDOW,
-        top=TOP,
+        words=readers.words(key),
+        effort=_effort(tokens, careful),
+        window=readers.encoder.longest,
+        top=KEPT,
     )
     found = survey([text], readers.encoder, question, report)
     words = found.words.rename(columns={"S_ball": "sup", "S_word": "best_word"})
     words = words.assign(first_order=float("nan"), below_noise=False).reindex(columns=WORDS)
     starts = found.words.set_index("position")["start"]
+    notes = [note.replace("--thorough", "oneword measure --thorough") for note in found.notes]
     tops: dict[int, list[Replacement]] = {}
     for line in found.replacements.to_dict("records"):
         tops.setdefault(int(starts[line["position"]]), []).append((str(line["replacement"]), float(line["value"])))
-    return Reading(key, readers.title(key), words, replacements=tops, notes=found.notes)
+    return Reading(key, readers.title(key), words, replacements=tops, notes=notes)
 
 
 def _effort(tokens: int, careful: bool) -> Effort:
@@ -82,11 +82,13 @@ def worst_words(readers: Readers, reading: Reading, text: str, start: int, job: 
     stage = f"{reading.title}: real words in the place of “{context.words[here]}”"
     words = [
         form
-        for form, members in Vocabulary.of(phi.encoder).written(context, [here])
+        for form, members in readers.words(reading.key).written(context, [here])
         if members and len(context.rows[here]) in form.names
     ]
+    span = context.spans[here]
+    assert span is not None
     if not words:
-        return reading
+        return reading.with_replacements(span[0], (), "")
     found = shortlist(
         phi.at(context.X),
         context.rows[here],
@@ -94,6 +96,4 @@ def worst_words(readers: Readers, reading: Reading, text: str, start: int, job: 
         Shortlist(most=96),
         progress=lambda done: job.report(stage, done),
     )
-    span = context.spans[here]
-    assert span is not None
-    return reading.with_replacements(span[0], found.best[:TOP], "exact" if found.exhaustive else "shortlist")
+    return reading.with_replacements(span[0], found.best, "exact" if found.exhaustive else "shortlist")

@@ -50,6 +50,8 @@ def serve(
     """Read the models, start the page, and go on."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is loaded
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    for name in ("NO_PROXY", "no_proxy"):  # gradio looks whether its own page answers: no proxy is to be asked for it
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1", "localhost"]))
     try:
         import gradio as gr
     except ImportError as error:

@@ -19,6 +19,7 @@ from oneword.report.app import views
 from oneword.report.app.reading import Reading
 
 LOOK_AGAIN = 0.2  # seconds between two looks at work that goes on
+LOOK = "a look at a word"  # work that gives way to other work
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +43,11 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class News:
-    """What is new on the page; None is as it was."""
+    """What is new on the page; None is as it was. `over` is said once, at the end."""
 
     status: str
     found: Found | None = None
+    over: bool = False
 
 
 @dataclass(eq=False)
@@ -78,14 +80,17 @@ class Visits:
         async for news in self._watch(visitor, work, box):
             yield news
 
-    async def choose(self, visitor: str, found: Found, start: int) -> AsyncIterator[News]:
-        """Look for the worst real words of one word in every model that was not asked yet."""
-        unknown = [
-            each
-            for each in found.readings
-            if each.profiled is not None and (line := each.at(start)) and line["start"] not in each.replacements
-        ]
-        if not unknown or self.jobs.busy(visitor):  # what a visitor waits for is not stopped by a look at a word
+    async def choose(self, visitor: str, found: Found, start: int) -> AsyncIterator[tuple[str | None, str, Found]]:
+        """What is known of a word, and the worst real words for it in every model: status, card, and all that is known.
+
+        A look at a word gives way to whatever comes next, and stops nothing but another look.
+        """
+        unknown = [each for each in found.readings if each.lacks(start)]
+        busy = self.jobs.busy(visitor, but=LOOK)
+        if not busy:
+            self.jobs.stop(visitor, replaced=True)
+        yield None, views.word(found.readings, start, looking=bool(unknown) and not busy), found
+        if not unknown or busy:
             return
         box = _Box(found)
 
@@ -93,13 +98,15 @@ class Visits:
             for reading in unknown:
                 box.put(box.found.with_reading(worst_words(self.readers, reading, found.text, start, job)))
 
-        async for news in self._watch(visitor, work, box):
-            yield news
+        async for news in self._watch(visitor, work, box, LOOK):
+            yield news.status, views.word(box.found.readings, start, looking=not news.over), box.found
 
     async def cut(self, visitor: str, found: Found, keys: Sequence[str]) -> AsyncIterator[tuple[str, str | None]]:
         """S against n as the text is cut shorter: status and picture."""
         if not found.text or not keys:
-            yield views.said("expected a text that was measured, got none: press Measure first", "error"), None
+            missing = "a map or a model" if found.text else "a text that was measured"
+            remedy = "choose one" if found.text else "press Measure first"
+            yield views.said(f"expected {missing}, got none: {remedy}", "error"), None
             return
         pictures: list[str] = []
 
@@ -128,10 +135,10 @@ class Visits:
         except OnewordError as error:
             return None, views.said(str(error), "error")
 
-    async def _watch(self, visitor: str, work: Callable[[Job], None], box: _Box) -> AsyncIterator[News]:
+    async def _watch(self, visitor: str, work: Callable[[Job], None], box: _Box, kind: str = "") -> AsyncIterator[News]:
         """Progress while the work goes on, and what is found as it comes."""
         try:
-            job = self.jobs.start(visitor, work)
+            job = self.jobs.start(visitor, work, kind)
         except OnewordError as error:
             yield News(views.said(str(error), "error"))
             return
@@ -143,12 +150,15 @@ class Visits:
                 await asyncio.sleep(LOOK_AGAIN)
         finally:
             job.stop()
+        if job.replaced:  # what comes in its place has the word
+            return
         if job.error:
-            yield News(views.said(job.error, "error"), box.news())
-        elif job.finished:
-            yield News(views.said(f"Done in {time.monotonic() - began:.1f} s."), box.news())
+            said = views.said(job.error, "error")
+        elif job.complete:
+            said = views.said(f"Done in {time.monotonic() - began:.1f} s.")
         else:
-            yield News(views.said("Stopped. What was found until then stays.", "stopped"), box.news())
+            said = views.said("Stopped. What was found until then stays.", "stopped")
+        yield News(said, box.news(), over=True)
 
 
 class _Box:

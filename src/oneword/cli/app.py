@@ -52,8 +52,8 @@ def app(
     typer.echo("oneword: reading the models …")
     running = serve(names, host=host, port=port, share=share, browser=open_browser)
     typer.echo(f"oneword: the page is at {running.url} (Ctrl-C ends it)")
-    if running.share_url:
-        typer.echo(f"oneword: and, for anybody who knows the address, at {running.share_url}")
+    if share:
+        typer.echo(f"oneword: for anybody who knows the address: {running.share_url or 'none could be had'}")
     try:
         running.wait()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,22 @@ from oneword.report import palette
 from oneword.report.table import shown
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 
 def page_template(name: str) -> Template:
     """A template of this package; MissingExtraError where jinja2 is not installed."""
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        import jinja2  # noqa: F401
     except ImportError as error:
         raise missing_for_pages(error) from None
+    return _environment().get_template(name)
+
+
+@cache  # pieces of the interactive page are drawn several times a second
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("oneword.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -28,7 +36,7 @@ def page_template(name: str) -> Template:
     environment.filters["shown"] = shown
     environment.filters["tied"] = tied
     environment.globals["palette"] = palette
-    return environment.get_template(name)
+    return environment
 
 
 def tied(text: str) -> str:

@@ -44,8 +44,15 @@ class Reading:
         found = self.words[(self.words["start"] <= start) & (self.words["end"] > start)]
         return next(iter(records(found)), None)
 
+    def lacks(self, start: int) -> bool:
+        """Whether this is a model that was not asked yet for real words in the place of that word."""
+        line = self.at(start)
+        return self.profiled is not None and line is not None and line["start"] not in self.replacements
+
     def with_replacements(self, start: int, best: Sequence[Replacement], kind: str) -> Reading:
-        """The same, with the words that were tried in the place of one."""
+        """The same, with the best of the words that were tried in the place of one: none if there are none to try."""
+        if not best:
+            return replace(self, replacements={**self.replacements, start: ()})
         words, here = self.words.copy(), self.words["start"] == start
         for name, value in (("best_word", best[0][1]), ("replacement", best[0][0]), ("kind", kind)):
             words[name] = words[name].mask(here, value)
@@ -55,4 +62,5 @@ class Reading:
         """The ends of each scale of colours that is known for this text."""
         loud = self.words[self.words["below_noise"] != True]  # noqa: E712  or a gap
         values = {name: loud[name].dropna() for name in SHADES if loud[name].notna().mean() > 0.5}
-        return {name: (float(found.min()), float(found.max())) for name, found in values.items()}
+        # Words that do nearly the same look nearly the same.
+        return {name: (min(float(x.min()), 0.9 * float(x.max())), float(x.max())) for name, x in values.items()}

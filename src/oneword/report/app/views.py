@@ -51,33 +51,33 @@ def said(message: str, kind: str = "done") -> str:
 
 def words(text: str, readings: Sequence[Reading]) -> str:
     """The text in colour, once for each map and model."""
-    known = [name for name in SHADES if any(name in reading.scales() for reading in readings)]
-    most = max((len(reading.words) for reading in readings), default=0)
+    known = {name for reading in readings for name in reading.scales()}
     return page_template("app/words.html.j2").render(
-        shades=[(name, SHADES[name]) for name in known],
-        readings=[_coloured(text, reading, known, most) for reading in readings],
+        shades=[(k, SHADES[name]) for k, name in enumerate(SHADES) if name in known],
+        readings=[_coloured(text, reading) for reading in readings],
     )
 
 
-def _coloured(text: str, reading: Reading, known: Sequence[str], most: int) -> dict[str, Any]:
+def _coloured(text: str, reading: Reading) -> dict[str, Any]:
     scales = reading.scales()
     lines = reading.words.assign(text=0, window=0, position=range(len(reading.words)), map=reading.key)
     return {
         "title": reading.title,
         "headline": headline(reading),
-        "scales": [(k, *scales[name]) for k, name in enumerate(known) if name in scales],
-        "pieces": [_piece(piece, reading.key, scales, known) for piece in pieces(text, lines)],
-        "some": len(reading.words) if len(reading.words) < 0.9 * most else None,
+        "scales": [(k, *scales[name]) for k, name in enumerate(SHADES) if name in scales],
+        "pieces": [_piece(piece, reading.key, scales) for piece in pieces(text, lines)],
+        "first": int(lines["start"].min()),
+        "notes": reading.notes,
     }
 
 
-def _piece(piece: Piece, key: str, scales: Mapping[str, tuple[float, float]], known: Sequence[str]) -> dict[str, Any]:
+def _piece(piece: Piece, key: str, scales: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     line = piece.lines.get(key)
     if line is None:
         return {"shown": piece.shown, "start": None}
     strong = [
         (k, f"{max(0.0, strength(line[name], scales[name])):.2f}")
-        for k, name in enumerate(known)
+        for k, name in enumerate(SHADES)
         if name in scales and pd.notna(line[name])
     ]
     said = [f"{SHADES[name]} {shown(line[name], 2)}" for name in SHADES if pd.notna(line[name])]
@@ -100,17 +100,17 @@ def headline(reading: Reading) -> str:
     return f"S ≥ {shown(top['sup'], 2)} at “{top['word']}” (found){bracket}"
 
 
-def word(readings: Sequence[Reading], start: int | None, busy: bool = False) -> str:
-    """Everything about the chosen word, one block a map or model."""
+def word(readings: Sequence[Reading], start: int | None, *, looking: bool = False) -> str:
+    """Everything about the chosen word, one block a map or model; `looking`: real words are being looked for."""
     found = [(reading, line) for reading in readings if start is not None and (line := reading.at(start)) is not None]
     return page_template("app/word.html.j2").render(
         word=found[0][1]["word"] if found else None,
-        blocks=[_block(reading, line, busy) for reading, line in found],
+        blocks=[_block(reading, line, looking) for reading, line in found],
         measured=bool(readings),
     )
 
 
-def _block(reading: Reading, line: Line, busy: bool) -> dict[str, Any]:
+def _block(reading: Reading, line: Line, looking: bool) -> dict[str, Any]:
     start = int(line["start"])
     best = reading.replacements.get(start, ())
     return {
@@ -119,7 +119,8 @@ def _block(reading: Reading, line: Line, busy: bool) -> dict[str, Any]:
         "numbers": [(sign, line[name], said) for name, (sign, said) in NUMBERS.items() if pd.notna(line[name])],
         "best": best,
         "exact": line["kind"] == "exact",
-        "searching": busy and reading.profiled is not None and not best,
+        "unknown": reading.lacks(start),
+        "looking": looking,
     }
 
 
