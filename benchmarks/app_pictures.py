@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TEXT = "The plot is thin, but I would not call it a bad film: she is warm and quick, and steals every scene."
 PATIENCE = 300_000  # ms
+WIDE = 1280  # pixels: with room for both attention maps
 
 
 def _words(tab: Page) -> None:
@@ -50,7 +51,7 @@ def pictured() -> None:
     with page() as (address, _), browser() as chromium:
         for ending, (width, scheme) in LOOKS.items():
             context = chromium.new_context(
-                viewport={"width": width, "height": 900},
+                viewport={"width": width if ending == "-phone" else WIDE, "height": 900},
                 color_scheme=scheme,
                 device_scale_factor=1.5,
             )
@@ -65,7 +66,17 @@ def pictured() -> None:
                 tab.mouse.move(0, 0)
                 tab.wait_for_timeout(500)  # what fades in is there
                 keep(tab.screenshot(full_page=True), name + ending)
+                if (name, ending) == ("app", ""):
+                    keep(_results(tab), "hero")
             context.close()
+
+
+def _results(tab: Page) -> bytes:
+    """The text in colour and the chosen word, without the controls."""
+    boxes = [tab.locator(place).bounding_box() for place in ("#words", "#word")]
+    top = min(box["y"] for box in boxes if box) - 8
+    bottom = max(box["y"] + box["height"] for box in boxes if box) + 8
+    return tab.screenshot(full_page=True, clip={"x": 0, "y": top, "width": WIDE, "height": bottom - top})
 
 
 def _open(tab: Page, name: str) -> None:

@@ -175,6 +175,13 @@ def attention() -> None:
     keep(content.getvalue(), "attention")
 
 
+def app() -> None:
+    """The interactive page, in use."""
+    from benchmarks import app_pictures  # which takes its pictures with this
+
+    app_pictures.pictured()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=ROOT / "results", help="of oneword reproduce")
@@ -188,6 +195,7 @@ def main() -> None:
         "trained-lengths": partial(trained, asked.trained.resolve()),
         "report": partial(reproduced, asked.results.resolve()),
         **{name: partial(pictured, name) for name in PAGES},
+        "app": app,
     }
     unknown = set(asked.names) - set(todo)
     if unknown:

@@ -220,7 +220,10 @@ def test_it_is_readable_on_a_phone_and_in_the_dark(browser, address, width, sche
         read_by(tab, "Softmax attention")
         measure(tab, "I love her much")
         done(tab)
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        for part in ("#text", "#readers", "#measure", "#stop", "#words", "#word"):
+            box = tab.locator(part).bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width, part
         ink, paper = (
             tab.evaluate(f"getComputedStyle(document.querySelector('#words .review')).{name}")
             for name in ("color", "backgroundColor")
