@@ -84,7 +84,7 @@ def test_words_are_buttons_in_the_order_of_the_text():
 def test_a_scale_is_known_once_most_words_have_a_value():
     reading = _reading("a b c d", sup=math.nan, best_word=[0.5, math.nan, math.nan, math.nan])
     assert set(reading.scales()) == {"random_word"} <= set(SHADES)
-    assert "so far" in views.headline(reading)
+    assert "while the search goes on" in views.headline(reading)
 
 
 def test_a_word_is_put_in_the_place_of_another():

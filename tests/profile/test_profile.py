@@ -146,3 +146,19 @@ def test_a_relative_ball_is_measured_by_each_words_own_norm() -> None:
     with pytest.raises(ow.OnewordError, match="expected radius or relative, got both"):
         ow.Ball(1.0, 1.0)
     assert not math.isnan(float(ball.reach(x).sum()))
+
+
+def test_some_words_are_searched_those_that_a_random_word_moves_most(phi: TransformerFeatures, found: Profile) -> None:
+    seen: list[pd.DataFrame] = []
+    effort = Effort(QUICK, random_words=3, best_words=0, searched=3)
+    some = profile(phi, TEXT, effort=effort, show=lambda so_far: seen.append(so_far.words)).tables
+    known = some.words[some.words["sup"].notna()]
+    assert len(known) == 3
+    assert len(some.words) == len(found.tables.words)
+    assert some.words["random_word"].notna().sum() == found.tables.words["random_word"].notna().sum()
+    assert set(some.layers["position"]) == set(known["position"])
+    assert "searched: 3 of 10 words, those that a random word moves most" in some.notes
+    columns = ["random_word", "first_order", "sup"]  # each stage fills one more
+    assert [[name for name in columns if words[name].notna().any()] for words in seen[:3]] == [
+        columns[:1], columns[:2], columns,
+    ]  # fmt: skip

@@ -20,6 +20,8 @@ from oneword.survey.question import Question
 from oneword.survey.survey import survey
 
 Show = Callable[[Reading], None]
+ALL_WORDS, SOME_WORDS = 128, 16  # tokens: up to here a model is searched at every word; of longer texts, at so many
+MEMORY = 1 << 28  # bytes of a batch: what waits for a batch to end, as Stop does, does not wait long
 SECONDS = 10.0  # to refine certificates, where one asks for care
 BLOCK_WORDS = 64  # tokens: up to here rf and drf measure every word; of longer texts, some that are evenly spread
 
@@ -32,9 +34,8 @@ def read(readers: Readers, key: str, text: str, careful: bool, report: Report, s
         report(f"{title}: {stage}" if readers.is_model(key) else title, done)
 
     if readers.is_model(key):
-        # The worst real words of a word cost seconds: they are looked for when somebody asks (`worst_words`).
-        effort = ModelEffort(Ascent() if careful else Ascent.quick(), best_words=0)
         phi = readers.model(key)
+        effort = _model_effort(len(phi.encoder.tokenizer.encode(text).ids), careful)
         found = profile(phi, text, effort=effort, report=say, show=lambda so_far: show(_of_model(key, title, so_far)))
         show(_of_model(key, title, found.tables))
         return
@@ -72,6 +73,13 @@ def _effort(tokens: int, careful: bool) -> Effort:
     usual = replace(Effort.usual(tokens), block_words=None if tokens <= BLOCK_WORDS else 24)
     # All neurons of rf, or all words of a long text, would take minutes: care is for the search and the certificates.
     return replace(usual, search=Ascent(), certify=Certify(1.2, SECONDS)) if careful else usual
+
+
+def _model_effort(tokens: int, careful: bool) -> ModelEffort:
+    """The worst real words of a word cost seconds: they are looked for when somebody asks (`worst_words`)."""
+    search = replace(Ascent() if careful else Ascent.quick(), memory=MEMORY)
+    some = None if tokens <= ALL_WORDS else 3 * SOME_WORDS if careful else SOME_WORDS
+    return ModelEffort(search, best_words=0, searched=some)
 
 
 def worst_words(readers: Readers, reading: Reading, text: str, start: int, job: Job) -> Reading:

@@ -45,6 +45,7 @@ class Effort:
     | `best_words` | how many of the most sensitive words get a search for their worst real replacement |
     | `shortlist` | how that search spends its forward passes |
     | `per_layer` | whether every layer is searched by itself, instead of reporting its value at the objective's Δ |
+    | `searched` | how many words get a sup at all, those that a random word moves most; None: every word |
     """
 
     search: Ascent = field(default_factory=Ascent)
@@ -52,6 +53,7 @@ class Effort:
     best_words: int = 2
     shortlist: Shortlist = field(default_factory=lambda: Shortlist(most=128))
     per_layer: bool = False
+    searched: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +91,12 @@ def profile(
     real = Vocabulary.of(phi.encoder) if words is None else words.encoded_by(phi.encoder)
     draft = _Draft(phi, context, spots)
     with clock.stage("random words") as say:
-        draft.random = random_words(probe, context, spots, real, effort.random_words, seed=seed, progress=say)
+        memory = effort.search.memory
+        draft.random = random_words(
+            probe, context, spots, real, effort.random_words, seed=seed, memory=memory, progress=say
+        )
     show(draft.tables())
+    spots = draft.leading(effort.searched)
     with clock.stage("first order") as say:
         probe.say = say
         draft.first = _first_order(probe, context, spots, within)
@@ -124,6 +130,11 @@ class _Draft:
     heads: pd.DataFrame = field(default_factory=pd.DataFrame)
     noise: float = math.nan
     best: dict[int, tuple[float, str, str]] = field(default_factory=dict)
+
+    def leading(self, count: int | None) -> list[int]:
+        """The words that a random word moves most, in the order of the text."""
+        order = sorted(self.spots, key=lambda i: -max(self.random[i].values(), default=0.0))
+        return sorted(order[:count])
 
     def tables(self, about: Mapping[str, Any] = MappingProxyType({})) -> Profiled:
         words = self._words()
@@ -262,6 +273,9 @@ def _best_words(
 
 
 def _notes(table: pd.DataFrame) -> Iterator[str]:
+    known = int(table["sup"].notna().sum())
+    if 0 < known < len(table):
+        yield f"searched: {known} of {len(table)} words, those that a random word moves most"
     several = int((table["tokens"] > 1).sum())
     if several:
         yield f"{several} words have several tokens; only real words of as many tokens could take their place"

@@ -94,7 +94,7 @@ def headline(reading: Reading) -> str:
     """The most sensitive word, with its bracket."""
     top = largest(reading.words, "sup")
     if top is None:
-        return "searching; so far coloured by a random real word in each place"
+        return "coloured by a random real word in each place, while the search goes on"
     upper = reading.words["upper"].max(skipna=False)
     bracket = f", S ≤ {shown(upper, 2)} (certified)" if pd.notna(upper) else ", no certificate"
     return f"S ≥ {shown(top['sup'], 2)} at “{top['word']}” (found){bracket}"
