@@ -135,10 +135,11 @@ async def _crowd(browser: Browser, address: str, seconds: float) -> dict[str, An
             elif "Stopped" not in said:
                 errors.append(said)
                 continue
-            if await tab.locator("#words [data-start]").count():
-                await tab.locator("#words [data-start]").nth(draw.randrange(3)).click()
-                await tab.wait_for_selector("#word h2")
-                did["words chosen"] += 1
+            if not await tab.locator("#words [data-start]").count():  # stopped before there was anything
+                continue
+            await tab.locator("#words [data-start]").nth(draw.randrange(3)).click()
+            await tab.wait_for_selector("#word h2")
+            did["words chosen"] += 1
             await tab.get_by_role("tab", name="Change one word").click()
             await tab.fill("#after textarea", text.replace(" ", " very ", 1))
             await tab.wait_for_selector("#changed .card")
