@@ -157,22 +157,32 @@ KINDS = {
     "qwen2": Kind("Qwen2", byte_level, _LAYERS | {"num_key_value_heads": 1}, head="ForCausalLM"),
     "qwen3": Kind("Qwen3", byte_level, _LAYERS | {"num_key_value_heads": 1, "head_dim": 8}, head="ForCausalLM"),
 }
+# As models only: their layer 0 is not read from files.
+OTHERS = {
+    "mpnet": Kind("MPNet", _roberta_tokenizer, _LAYERS | _SENTENCE, head="ForMaskedLM"),
+    "gemma": Kind("Gemma", llama, _LAYERS | {"num_key_value_heads": 1, "head_dim": 8}, head="ForCausalLM"),
+}
 
 
 _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer")
 
 
 def write_model(
-    folder: Path, kind: str, *, head: bool = False, layers: int = 1, spread: float = 1.0, **saving: object
+    folder: Path, kind: str, *, head: bool | str = False, layers: int = 1, spread: float = 1.0, **saving: object
 ) -> torch.nn.Module:
-    """A random model of a family with its tokenizer, saved as transformers saves it; the model without its head."""
+    """A random model of a family with its tokenizer, saved as transformers saves it; the model without its head.
+
+    `head`: the family's language model, or the end of the name of another class, such as "ForSequenceClassification".
+    """
     transformers = pytest.importorskip("transformers")
-    family = KINDS[kind]
+    family = (KINDS | OTHERS)[kind]
     tokenizer = family.tokenizer()
     settings = {name: layers if name in _DEPTHS else value for name, value in family.settings.items()}
     config = getattr(transformers, f"{family.config}Config")(vocab_size=tokenizer.get_vocab_size(), **settings)
     torch.manual_seed(0)
-    model = getattr(transformers, family.config + (family.head if head else "Model"))(config).eval()
+    model = getattr(
+        transformers, family.config + (head if isinstance(head, str) else family.head if head else "Model")
+    )(config).eval()
     with torch.no_grad():  # gains of 1 and shifts of 0 would hide a mistake
         for parameter in model.base_model.parameters():
             torch.nn.init.normal_(parameter, std=spread)

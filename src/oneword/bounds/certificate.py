@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.bounds.attention import hull_bound, segment_bound
+from oneword.bounds.ceiling import ceiling
 from oneword.bounds.heads import heads_bound, heads_hull_bound, output_gain
 from oneword.bounds.layers import DENSE_WIDTH, layer_norm, position_bounds
 from oneword.bounds.rounding import hull_slack, slack
@@ -27,6 +28,7 @@ from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.random import LayeredProbe
 from oneword.maps.rescored_probe import RescoredProbe
 from oneword.maps.scores import Linear, ReLU, Score, Sigmoid, Softmax, Sparsemax
+from oneword.maps.transformer_probe import TransformerProbe
 from oneword.perturb import Constraint
 
 Progress = Callable[[float], None]
@@ -100,6 +102,8 @@ def _dispatch(
         return _heads(probe, rows, within)
     if isinstance(probe, LayeredProbe):
         return _layered(probe, rows, within, any_rows, progress)
+    if isinstance(probe, TransformerProbe):
+        return ceiling(probe, rows, within, any_rows)
     return None, "no certificate: none is known for this map"
 
 

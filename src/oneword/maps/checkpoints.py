@@ -139,8 +139,8 @@ def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
             "load it with AutoTokenizer.from_pretrained(…, use_fast=True)"
         )
     weights = next(model.parameters())
-    if weights.dtype not in (torch.float32, torch.float64):
-        raise DTypeError(f"expected a model in float32 or float64, got {weights.dtype}: convert it with model.float()")
+    if weights.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        raise DTypeError(f"expected a model in 16, 32 or 64 bits, got {weights.dtype}: convert it with model.float()")
     own = Tokenizer.from_str(backend.to_str())
     own.no_truncation()
     own.no_padding()

@@ -78,6 +78,18 @@ def classifies(checkpoint: Checkpoint) -> bool:
     return type(checkpoint.model).__name__.endswith("ForSequenceClassification")
 
 
+def sees_no_constant(checkpoint: Checkpoint) -> bool:
+    """Whether a softmax follows the logits, so that adding the same number to all of them changes nothing.
+
+    Not so for regression, for a single output, and for labels that each have a sigmoid of their own.
+    """
+    kind, config = type(checkpoint.model).__name__, checkpoint.config
+    if classifies(checkpoint):
+        other = ("regression", "multi_label_classification")
+        return int(config.num_labels) > 1 and getattr(config, "problem_type", None) not in other
+    return kind.endswith(("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForTokenClassification"))
+
+
 def layers_of(checkpoint: Checkpoint) -> int:
     """The number of blocks."""
     return int(checkpoint.config.num_hidden_layers)

@@ -19,7 +19,17 @@ from torch import Tensor, nn
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, Probe, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
-from oneword.maps.model_question import Output, Question, ask, blocks_of, check_head, classifies, layers_of, part_of
+from oneword.maps.model_question import (
+    Output,
+    Question,
+    ask,
+    blocks_of,
+    check_head,
+    classifies,
+    layers_of,
+    part_of,
+    sees_no_constant,
+)
 from oneword.maps.pooling import pooled
 from oneword.text.checks import check_floating, check_string, whole_number
 from oneword.text.context import Context
@@ -126,8 +136,14 @@ class TransformerFeatures(FeatureMap):
         return type(self)(checkpoint, self.question)
 
     @property
-    def dtype(self) -> torch.dtype:
+    def precision(self) -> torch.dtype:
+        """What the model computes in."""
         return next(self.model.parameters()).dtype
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of X and φ(X): float32 for models in half precision, which round what they are given."""
+        return torch.promote_types(self.precision, torch.float32)
 
     @property
     def device(self) -> torch.device:
@@ -175,9 +191,12 @@ class TransformerFeatures(FeatureMap):
             "layer": asked.layer if asked.module is None else None,
             "layers": self.layers,
             "causal": self.causal,
+            "precision": str(self.precision).removeprefix("torch."),
         }
         if self.pooling is not None:
             about["pooling"] = self.pooling
+        if asked.output == "logits" and asked.module is None:
+            about["centred"] = self._centred
         if asked.head is not None:
             about["head"] = asked.head
         if asked.module is not None:
@@ -249,8 +268,19 @@ class TransformerFeatures(FeatureMap):
     def forward(self, X: Float[Tensor, "*batch n d"]) -> Tensor:
         self._check(X)
         batch = X.reshape(-1, *X.shape[-2:])
-        made = self._answer(batch)
+        made = self._answer(batch).to(self.dtype)
+        made = made - made.mean(-1, keepdim=True) if self._centred else made
         return made.reshape(*X.shape[:-2], *made.shape[1:])
+
+    def rows(self, X: Float[Tensor, "b n d"]) -> Tensor:
+        """What φ(X) is made of, as the model gives it: the rows of the layer before they are pooled, or raw logits."""
+        return self._rows(X, X.shape[1], None)
+
+    @property
+    def _centred(self) -> bool:
+        """Logits less their mean, where a softmax follows, which does not see it."""
+        asked = self.question
+        return asked.output == "logits" and asked.module is None and sees_no_constant(self.checkpoint)
 
     def padded(self, X: Float[Tensor, "n d"], count: int) -> Tensor:
         """φ(X) with `count` padding tokens after the text, which the model is told to leave out: only noise differs."""
@@ -258,7 +288,8 @@ class TransformerFeatures(FeatureMap):
         n, pad = len(X), self.encoder.layer0.word[self.encoder.pad].to(X)
         longer = torch.cat([X, pad.expand(count, -1)])[None]
         check_window(self.encoder, n + count)
-        return self._answer(longer, n, (torch.arange(n + count, device=X.device) < n).long()[None])[0]
+        made = self._answer(longer, n, (torch.arange(n + count, device=X.device) < n).long()[None])[0].to(self.dtype)
+        return made - made.mean(-1, keepdim=True) if self._centred else made
 
     def states(self, X: Float[Tensor, "*batch n d"], *, attention: bool = False, logits: bool = False) -> States:
         """All layers from one forward pass, and what else is asked for."""
@@ -269,7 +300,7 @@ class TransformerFeatures(FeatureMap):
             check_head(self.checkpoint)
 
         def back(values: Tensor) -> Tensor:
-            return values.reshape(*X.shape[:-2], *values.shape[1:])
+            return values.to(self.dtype).reshape(*X.shape[:-2], *values.shape[1:])
 
         with eager(self.model) if attention else nullcontext():
             found = self._run(model, batch, output_hidden_states=True, output_attentions=attention)
@@ -290,15 +321,18 @@ class TransformerFeatures(FeatureMap):
             with eager(self.model):
                 found = self._run(self.checkpoint.base, X, mask, output_attentions=True).attentions[asked.layer - 1]
             return found[:, :, :n, :n] if asked.head is None else found[:, asked.head, :n, :n]
+        rows = self._rows(X, n, mask)
         if asked.output == "logits":
-            logits: Tensor = self._run(self.model, X, mask).logits
-            if logits.ndim < 3:  # of a classifier
-                return logits
-            return logits[:, n - 1] if self.causal else logits[:, :n]
-        hidden = self._hidden(X, asked.layer, mask)[:, :n]
-        if asked.output == "hidden":
-            return hidden
-        return pooled(hidden, self.pooling or "mean")
+            return rows[:, 0] if self.causal else rows
+        return rows if self.pooling is None else pooled(rows, self.pooling)
+
+    def _rows(self, X: Float[Tensor, "b t d"], n: int, mask: Tensor | None) -> Tensor:
+        if self.question.output != "logits":
+            return self._hidden(X, self.question.layer, mask)[:, :n]
+        logits: Tensor = self._run(self.model, X, mask).logits
+        if logits.ndim < 3:  # of a classifier
+            return logits
+        return logits[:, n - 1 : n] if self.causal else logits[:, :n]
 
     def _hidden(self, X: Float[Tensor, "b n d"], layer: int, mask: Tensor | None) -> Float[Tensor, "b n width"]:
         """The hidden state of one layer; the layers above it are not run."""
@@ -336,10 +370,10 @@ class TransformerFeatures(FeatureMap):
     def _run(self, model: nn.Module, X: Tensor, mask: Tensor | None = None, **wanted: Any) -> Any:
         if accepts(model, "use_cache"):
             wanted["use_cache"] = False
-        return model(inputs_embeds=X, attention_mask=mask, return_dict=True, **wanted)
+        return model(inputs_embeds=X.to(self.precision), attention_mask=mask, return_dict=True, **wanted)
 
     def _check(self, X: Tensor) -> None:
-        check_matches(X, next(self.model.parameters()), self.encoder.d)
+        check_matches(X, torch.empty(0, dtype=self.dtype, device=self.device), self.encoder.d)
         check_window(self.encoder, X.shape[-2])
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

@@ -1,0 +1,193 @@
+"""Ceilings of trained models: how far their outputs can be moved by any change of any words, however large.
+
+What a norm gives lies on a known ellipsoid, whatever the text is, so the farthest point of it bounds every change
+(`ranges`). A ceiling knows no radius. In models that read both ways it is the same for every word; in causal models the
+rows before the changed word stay. Proofs: docs/certificates.md, section 10.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from oneword.bounds.ranges import Box, Ellipsoid, Range
+from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps
+from oneword.maps.model_question import sees_no_constant
+from oneword.maps.transformer import TransformerFeatures
+from oneword.maps.transformer_probe import TransformerProbe
+from oneword.perturb import Constraint
+
+Rows = Int[Tensor, "p m"]
+# Rows that nothing reaches are computed anew in batches of another size: what a deep model may lose there, in units of
+# its precision, for each of its layers.
+_ANEW = 64
+
+
+def ceiling(
+    probe: TransformerProbe, rows: Rows, within: Constraint, any_rows: int | None
+) -> tuple[Float[Tensor, " p"] | None, str]:
+    """An upper bound on the change of φ for each set of rows, and what it covers, or why there is none."""
+    try:
+        upper, covers = _ceiling(probe, rows.cpu(), within, any_rows is not None)
+    except UnknownSteps as why:
+        return None, f"no ceiling: {why}"
+    return upper, covers
+
+
+def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: bool) -> tuple[Tensor, str]:
+    phi = probe.phi
+    if phi.question.module is not None:
+        raise UnknownSteps("none is known for a part of a model")
+    moving, covers = _moving(phi, probe, rows, any_set)
+    if phi.question.output == "attention":
+        return _attention(phi, probe, moving), covers
+    if phi.question.output != "logits" and phi.question.layer == 0 and not any_set:
+        gain = _embedding_gain(phi, probe.X)
+        if gain is not None:
+            return _embeddings(phi, probe, rows, within, gain), "layer 0 moves by the change itself"
+    steps = last_steps(phi, probe.X)
+    with torch.no_grad():
+        clean = phi.rows(probe.X[None])[0].double().cpu()
+    if phi.question.output == "logits":
+        return _Rows(phi, steps, clean).logits(moving), covers
+    return _Rows(phi, steps, clean).pooled(phi.pooling, moving), covers
+
+
+def _moving(
+    phi: TransformerFeatures, probe: TransformerProbe, rows: Rows, any_set: bool
+) -> tuple[Bool[Tensor, "p n"], str]:
+    """The rows of the text that may move when each set of rows changes, and which changes that covers."""
+    at = torch.arange(probe.n)
+    if phi.question.layer == 0 and phi.question.output not in ("logits", "attention") and not any_set:
+        if not _apart(phi, probe.X):
+            raise UnknownSteps("words mix before its first layer")
+        return (rows[:, :, None] == at).any(1), "ceiling: any change of this word, of any size"
+    if any_set or not phi.causal:
+        return torch.ones((len(rows), probe.n), dtype=torch.bool), "ceiling: any change of any words, of any size"
+    first = rows.min(1).values
+    return at >= first[:, None], "ceiling: any change of this word and of those after it, of any size"
+
+
+class _Rows:
+    """The rows that φ(X) is made of, and how far each of them can be moved."""
+
+    def __init__(self, phi: TransformerFeatures, steps: LastSteps, clean: Tensor) -> None:
+        self.range = _range(phi, steps)
+        self.fine = torch.finfo(torch.promote_types(phi.precision, torch.float32)).eps
+        self.unit = torch.finfo(phi.precision).eps
+        self.clean = clean if clean.ndim == 2 else clean[None]
+        self.rounding = 0.0 if steps.norm is None else steps.norm.rounding
+        if steps.weight is not None:
+            self.rounding = self._through(steps.weight)
+        self.anew = _ANEW * (1 + phi.layers) * self.unit * self.clean.norm(dim=1)
+
+    def _through(self, weight: Float[Tensor, "p d"]) -> float:
+        """What rounding can add to a row after the last matrix: that of its input, of its sums and of its outputs."""
+        norm = float(torch.linalg.vector_norm(weight, dtype=torch.float64))
+        sums = weight.shape[1] * self.fine + self.unit
+        return norm * (self.rounding + sums * self.range.size) + self.unit * float(self.clean.norm(dim=1).max())
+
+    def hidden(self, moving: Bool[Tensor, "p n"]) -> Float[Tensor, " p"]:
+        """‖H′ − H‖² ≤ Σ_j max_u ‖u − h_j‖² over the rows that move."""
+        each = self.range.farthest(self.clean) + self.rounding
+        return torch.where(moving, each, torch.minimum(each, self.anew)).norm(dim=1)
+
+    def logits(self, moving: Bool[Tensor, "p n"]) -> Float[Tensor, " p"]:
+        """Of every word, of the last one, or of the text as a whole."""
+        return self.hidden(moving if len(self.clean) == moving.shape[1] else moving.any(1, keepdim=True))
+
+    def pooled(self, how: str | None, moving: Bool[Tensor, "p n"]) -> Float[Tensor, " p"]:
+        if how is None:
+            return self.hidden(moving)
+        if how in ("cls", "last"):
+            at = 0 if how == "cls" else -1
+            self.clean, self.anew = self.clean[[at]], self.anew[[at]]
+            return self.hidden(moving[:, [at]])
+        n, count = moving.shape[1], moving.sum(1)
+        still = (self.anew * ~moving).sum(1) / n
+        if how == "mean":  # an average of points of a convex set is in it
+            means = moving.double() @ self.clean / count[:, None]
+            sums = 2 * (n * self.fine + self.unit) * self.range.size  # of the mean itself, before and after
+            return count / n * (self.range.farthest(means) + self.rounding) + still + sums
+        # A largest entry moves by no more than those that it is taken of, and than the largest of those that can move.
+        entries = self.hidden(moving)
+        if not isinstance(self.range, Ellipsoid) or self.range.weight is not None:
+            return entries
+        tops = torch.where(moving[:, :, None], self.clean, -torch.inf).amax(1)
+        rounding = n**0.5 * (self.rounding + self.anew.max() * (count < n))
+        return torch.minimum(entries, self.range.farthest_maximum(tops, count) + rounding)
+
+
+def _range(phi: TransformerFeatures, steps: LastSteps) -> Range:
+    softmax = phi.question.output == "logits" and sees_no_constant(phi.checkpoint)
+    weight = None if steps.weight is None else steps.weight.cpu()
+    if steps.norm is None:
+        assert weight is not None
+        return Box(weight, steps.bias, softmax)
+    return Ellipsoid(steps.norm.gain, steps.norm.shift, steps.norm.centred, weight, steps.bias, softmax)
+
+
+def _attention(phi: TransformerFeatures, probe: TransformerProbe, moving: Bool[Tensor, "p n"]) -> Tensor:
+    """‖a′_j − a_j‖² ≤ 1 − 2 min_l a_jl + ‖a_j‖², l over the words that row j sees: a corner of the simplex."""
+    a = probe.clean.double().cpu().reshape(-1, probe.n, probe.n)  # heads, rows, words
+    # Many models take their softmax in float32, whatever they compute in.
+    unit = max(torch.finfo(phi.precision).eps, torch.finfo(torch.float32).eps)
+    rounding = 4 * unit + 2 * probe.n * torch.finfo(torch.float32).eps
+    if bool((a < 0).any()) or bool(((a.sum(2) - 1).abs() > rounding + probe.n * unit).any()):
+        raise UnknownSteps("the rows of its attention do not sum to 1")
+    hidden = torch.ones(probe.n, probe.n, dtype=torch.bool).triu(1) if phi.causal else torch.zeros(())
+    least = a.masked_fill(hidden.bool(), torch.inf).amin(2)
+    far = (1 - 2 * least + a.square().sum(2)).clamp_min(0).sqrt() + rounding
+    anew = torch.minimum(far, _ANEW * (1 + phi.layers) * unit * a.norm(dim=2))
+    each = torch.where(moving[:, None], far, anew)  # p, heads, rows
+    return each.flatten(1).norm(dim=1)
+
+
+# Layer 0 ------------------------------------------------------------------------------------------------------------
+
+
+def _apart(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> bool:
+    """Whether each row of layer 0 is made of one word alone, as far as a change of each word in turn shows."""
+    same = X.expand(len(X), *X.shape).clone()
+    at = torch.arange(len(X), device=X.device)
+    changed = same.clone()
+    changed[at, at] += 1 + X[at]
+    with torch.no_grad():  # batches of one size: others may round differently
+        moved = (phi.rows(changed) != phi.rows(same)).any(-1)
+    return not bool(moved.masked_fill(torch.eye(len(X), dtype=torch.bool, device=X.device), False).any())
+
+
+def _embedding_gain(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> float | None:
+    """s where layer 0 is s·X and something that X does not change, as in decoders; None where it is more than that."""
+    gains = []
+    with torch.no_grad():
+        before = phi.rows(X[None])[0].double()
+        for change in (X, -0.5 * X.flip(0), 1 + X):
+            after = phi.rows((X + change)[None])[0].double()
+            wide = change.double()
+            if after.shape != wide.shape:
+                return None
+            gain = float(((after - before) * wide).sum() / wide.square().sum())
+            rounding = 64 * torch.finfo(phi.precision).eps * float(after.abs().max() + before.abs().max())
+            if float((after - before - gain * wide).abs().max()) > rounding:
+                return None
+            gains.append(gain)
+    spread = max(gains) - min(gains)
+    return max(gains, key=abs) if spread <= 1e3 * torch.finfo(phi.precision).eps * max(map(abs, gains)) else None
+
+
+def _embeddings(
+    phi: TransformerFeatures, probe: TransformerProbe, rows: Rows, within: Constraint, gain: float
+) -> Float[Tensor, " p"]:
+    """Only the changed rows move, each by s·Δ: the radius bounds them."""
+    with torch.no_grad():
+        size = phi.rows(probe.X[None])[0].double().norm(dim=1).cpu()
+    reach = within.reach(probe.X.double()).cpu()
+    rounding = 16 * torch.finfo(phi.precision).eps * (size + abs(gain) * reach)
+    each, n = (abs(gain) * reach + rounding)[rows], probe.n
+    if phi.pooling in (None, "max"):  # a largest entry moves by no more than the entries it is taken of
+        return each.norm(dim=1)
+    if phi.pooling == "mean":
+        return each.sum(1) / n + (n * float(rounding.max()) if phi.precision == phi.dtype else float(rounding.max()))
+    return (each * (rows == (0 if phi.pooling == "cls" else n - 1))).sum(1)

@@ -1,0 +1,246 @@
+"""The last steps of a trained model, found by watching it run: a norm, a matrix after a norm, or one after a tanh.
+
+What the names of modules and parameters say is not believed: γ is what multiplies, not always the parameter called
+weight (Gemma multiplies by 1 + weight). A norm counts as known only if its outputs are γ⊙z + β with z in the ball, on
+random inputs and on those of the text. An output counts as made by a norm only if it is that norm's very memory, left
+as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from oneword._random import stream
+
+if TYPE_CHECKING:
+    from oneword.maps.transformer import TransformerFeatures
+
+STEADY = 32.0  # the mean of a row over its spread up to which a LayerNorm is held to be accurate
+_SIZES = (1e-3, 1.0, 30.0, 1e3)  # of the random rows that a norm is tried on
+_TRIED = 16  # random rows of each size
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """u = γ⊙z + β with ‖z‖² ≤ d, and 1ᵀz = 0 if `centred` (LayerNorm); float64 on the CPU."""
+
+    gain: Float[Tensor, " d"]
+    shift: Float[Tensor, " d"]
+    centred: bool
+    precision: torch.dtype
+
+    @property
+    def rounding(self) -> float:
+        """What the model's precision can add to a row, in norm: a few units of its entries.
+
+        The mean is taken off in float32 at least, and its rounding counts as many times as it exceeds the spread.
+        """
+        unit, fine = (
+            torch.finfo(self.precision).eps,
+            torch.finfo(torch.promote_types(self.precision, torch.float32)).eps,
+        )
+        size = math.sqrt(len(self.gain)) * float(self.gain.abs().max()) + float(self.shift.norm())
+        return 4 * unit * size + (4 * fine * STEADY * float(self.gain.norm()) if self.centred else 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LastSteps:
+    """`norm` or, where it is None, a tanh; then a matrix and its bias, where there is one."""
+
+    norm: Norm | None
+    weight: Float[Tensor, "p d"] | None = None
+    bias: Float[Tensor, " p"] | None = None
+
+
+class UnknownSteps(Exception):
+    """No range of the output is known; the text says why."""
+
+
+def last_steps(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> LastSteps:
+    """How the rows that φ(X) is made of come about: hidden states of a layer, or logits.
+
+    Raises UnknownSteps where they are not what a known norm or a tanh gives.
+    """
+    rng = torch.from_numpy(stream(0, "last steps").standard_normal(tuple(X.shape))).to(X)
+    size = X.norm(dim=1, keepdim=True)
+    found = [_last_steps(phi, each) for each in (X, 30 * X, rng / math.sqrt(X.shape[1]) * size)]
+    if len({tuple(map(id, each)) for each in found}) > 1:
+        raise UnknownSteps("its last steps depend on the text")
+    norm, matrix = found[0]
+    known = None if norm is None else _recognised(norm)
+    return LastSteps(known) if matrix is None else LastSteps(known, matrix.weight.detach(), _cpu(matrix.bias))
+
+
+def _last_steps(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> tuple[nn.Module | None, nn.Linear | None]:
+    with _watched(phi.model) as seen, torch.no_grad():
+        out = phi.rows(X[None])
+    norm = next((step for step in reversed(seen.norms) if step.made(out)), None)
+    if norm is not None:
+        return norm.module, None
+    matrix = next((step for step in reversed(seen.matrices) if step.made(out)), None)
+    if matrix is None and phi.question.output == "logits":
+        raise UnknownSteps("its logits are not what a matrix gives")
+    if matrix is None:
+        raise UnknownSteps(f"layer {phi.question.layer} does not end in a norm, and what blocks add up to has no bound")
+    norm = next((step for step in reversed(seen.norms) if step.made(matrix.given)), None)
+    assert isinstance(matrix.module, nn.Linear)
+    if norm is not None:
+        return norm.module, matrix.module
+    if any(_part_of(matrix.given, out) for out in seen.tanh):
+        return None, matrix.module
+    raise UnknownSteps("its last matrix follows neither a norm nor a tanh")
+
+
+def unsteadiness(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> Float[Tensor, " b"]:
+    """How many times the mean of a row exceeds its spread, at most, where each text enters the last norm.
+
+    Beyond STEADY a LayerNorm is not accurate any more: of a constant row it may give anything. 0 for other last steps.
+    """
+    norm, _ = _last_steps(phi, X[0])
+    if norm is None or not _recognised(norm).centred:
+        return X.new_zeros(len(X), dtype=torch.float64)
+    with _watched(phi.model) as seen, torch.no_grad():
+        phi.rows(X)
+    rows = next(step.given for step in reversed(seen.norms) if step.module is norm).double()
+    ratio = rows.mean(-1).abs() / rows.std(-1, correction=0)
+    return ratio.nan_to_num(torch.inf).flatten(1).amax(1).cpu()
+
+
+# Watching a forward pass --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    module: nn.Module
+    given: Tensor
+    out: Tensor
+    before: Tensor  # a copy of `out`: it may be changed in place later on
+
+    def made(self, tensor: Tensor) -> bool:
+        return _part_of(tensor, self.out) and torch.equal(self.out, self.before)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    norms: list[_Step] = field(default_factory=list)
+    matrices: list[_Step] = field(default_factory=list)
+    tanh: list[Tensor] = field(default_factory=list)
+
+
+class _Functions(TorchFunctionMode):
+    """Sees functions that no module stands for."""
+
+    def __init__(self, tanh: list[Tensor]) -> None:
+        super().__init__()
+        self.tanh = tanh
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in (torch.tanh, Tensor.tanh):
+            self.tanh.append(out)
+        return out
+
+
+@contextmanager
+def _watched(model: nn.Module) -> Iterator[_Seen]:
+    seen = _Seen()
+
+    def hook(module: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+        if isinstance(out, Tensor) and args and isinstance(args[0], Tensor):
+            steps = seen.matrices if type(module) is nn.Linear else seen.norms
+            steps.append(_Step(module, args[0], out, out.clone()))
+
+    parts = [part for part in model.modules() if type(part) is nn.Linear or "norm" in type(part).__name__.lower()]
+    hooks = [part.register_forward_hook(hook) for part in parts]
+    try:
+        with _Functions(seen.tanh):
+            yield seen
+    finally:
+        for each in hooks:
+            each.remove()
+
+
+def _part_of(tensor: Tensor, whole: Tensor) -> bool:
+    """Whether a tensor is rows of another one: the same memory, whole rows."""
+    d = whole.shape[-1]
+    return (
+        tensor.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
+        and tensor.dtype == whole.dtype
+        and tensor.shape[-1] == d
+        and whole.is_contiguous()
+        and tensor.stride(-1) == 1
+        and all(step % d == 0 for step in (*tensor.stride()[:-1], tensor.storage_offset() - whole.storage_offset()))
+    )
+
+
+# Which norm it is ---------------------------------------------------------------------------------------------------
+
+
+def _recognised(module: nn.Module) -> Norm:
+    """γ, β and whether the mean is taken off, checked on random rows of all sizes, sparse ones and shifted ones."""
+    name = type(module).__name__
+    weight, bias = (getattr(module, each, None) for each in ("weight", "bias"))
+    d = _width(module, weight)
+    parameter = next((each for each in (weight, bias) if isinstance(each, Tensor)), None)
+    dtype = torch.float32 if parameter is None else parameter.dtype
+    gain = torch.ones(d, dtype=torch.float64) if weight is None else _cpu(weight)
+    shift = torch.zeros(d, dtype=torch.float64) if bias is None else _cpu(bias)
+    if gain is None or shift is None or gain.shape != (d,) or shift.shape != (d,):
+        raise UnknownSteps(f"{name} is not a norm with one gain an entry")
+    rows = _rows(d).to(dtype)
+    with torch.no_grad():
+        made = module(rows.to("cpu" if parameter is None else parameter.device)[None])[0].double().cpu()
+    # Some norms compute in float32 whatever they are given.
+    for precision in dict.fromkeys((dtype, torch.float32)):
+        for multiplied, centred in product((gain, 1 + gain), (True, False)):
+            norm = Norm(multiplied, shift, centred, precision)
+            if _explains(norm, rows.double(), made):
+                return norm
+    raise UnknownSteps(f"{name} is neither a LayerNorm nor an RMSNorm, as far as its outputs show")
+
+
+def _explains(norm: Norm, rows: Float[Tensor, "b d"], made: Float[Tensor, "b d"]) -> bool:
+    """Whether every output is β + t·γ⊙z with t ≤ 1, z the row of norm √d that the definition gives.
+
+    t falls below 1 only through the ε that a norm adds to the variance, so not for rows much larger than that.
+    """
+    rows = rows - rows.mean(1, keepdim=True) if norm.centred else rows
+    spread = rows.square().mean(1, keepdim=True).sqrt()
+    z = rows / spread.clamp_min(torch.finfo(rows.dtype).tiny)
+    scaled, moved = norm.gain * z, made - norm.shift
+    length = scaled.norm(dim=1)
+    t = (moved * scaled).sum(1) / length.square().clamp_min(torch.finfo(rows.dtype).tiny)
+    off = (moved - t[:, None] * scaled).norm(dim=1)
+    over, short = (t - 1) * length, (0.99 - t) * length
+    large = spread[:, 0] > 10
+    return bool((torch.maximum(off, over) <= norm.rounding).all() and (short[large] <= norm.rounding).all())
+
+
+def _rows(d: int) -> Float[Tensor, "b d"]:
+    """Random rows of all sizes, some with a mean, some with a single entry."""
+    rng = stream(0, "norms")
+    parts = [size * torch.from_numpy(rng.standard_normal((_TRIED, d))) for size in _SIZES]
+    return torch.cat([*parts, parts[2] + 30, 100 * torch.eye(d, dtype=torch.float64)[:_TRIED]])
+
+
+def _width(module: nn.Module, weight: object) -> int:
+    if isinstance(weight, Tensor) and weight.ndim == 1:
+        return len(weight)
+    shape: Any = getattr(module, "normalized_shape", ())
+    if len(shape) != 1:
+        raise UnknownSteps(f"{type(module).__name__} is not a norm with one gain an entry")
+    return int(shape[0])
+
+
+def _cpu(values: Any) -> Tensor | None:
+    return values.detach().double().cpu() if isinstance(values, Tensor) else None
