@@ -36,16 +36,17 @@ CLASSIFIERS = ("bert", "roberta", "mpnet", "electra", "distilbert")  # with head
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 SIZES = (1e-30, 1e-6, 1e-2, 0.3, 1.0, 10.0, 1e3, 1e6, 1e12, 1e30)
 TEXTS = ("I love her smile.", "It wasn't unhappily made: watch it twice!", "not good, not bad, not for everyone", "no")
-STEPS = 20
 
 
-def attack(count: int, *, seed: int = 0, families: tuple[str, ...] = (*FAMILIES, "minilm")) -> dict[str, Any]:
-    """At least `count` changed texts against the ceilings; `best` is the largest change over its ceiling."""
+def attack(
+    count: int, *, seed: int = 0, families: tuple[str, ...] = (*FAMILIES, "minilm"), steps: int = 20, stride: int = 1
+) -> dict[str, Any]:
+    """At least `count` changed texts, and each `stride`th map once; `best` is the largest change over its ceiling."""
     rng = np.random.default_rng(seed)
     tried, unsteady, above, beaten, without = 0, 0, 0, [], set()
     best: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        maps = list(_maps(Path(folder), families))
+        maps = list(_maps(Path(folder), families))[::stride]
         for turn, phi in enumerate(cycle(maps)):
             text = phi.encode(TEXTS[int(rng.integers(len(TEXTS)))])
             probe = phi.at(text.X)
@@ -55,7 +56,7 @@ def attack(count: int, *, seed: int = 0, families: tuple[str, ...] = (*FAMILIES,
             if made.upper is None:
                 without.add(f"{case}: {made.how}")
             elif "moves by the change itself" not in made.how:  # layer 0 of decoders: a radius, not a ceiling
-                changed = _changed(phi, probe.X, row, made.how, rng)
+                changed = _changed(phi, probe.X, row, made.how, rng, steps)
                 with torch.no_grad():
                     moved = phi(changed).double().flatten(1) - probe.clean.double().flatten()
                 share = moved.norm(dim=1) / float(made.upper[0])
@@ -75,7 +76,7 @@ def attack(count: int, *, seed: int = 0, families: tuple[str, ...] = (*FAMILIES,
                     if float(share.max()) > 1
                     else []
                 )
-            if tried >= count and turn >= len(maps):
+            if tried >= count and turn + 1 >= len(maps):
                 return {
                     "attacks": tried,
                     "beaten": len(beaten),
@@ -115,7 +116,9 @@ def _questions(phi: TransformerFeatures, language: bool) -> Iterator[Transformer
                 yield TransformerFeatures(replace(phi.checkpoint, pooling=pooling), asked.question)
 
 
-def _changed(phi: TransformerFeatures, X: Tensor, row: int, covers: str, rng: np.random.Generator) -> Tensor:
+def _changed(
+    phi: TransformerFeatures, X: Tensor, row: int, covers: str, rng: np.random.Generator, steps: int
+) -> Tensor:
     """Texts that the ceiling speaks of: the rows that it covers become anything at all."""
     n, d = X.shape
     last = row + 1 if "this word, of" in covers else n
@@ -132,10 +135,10 @@ def _changed(phi: TransformerFeatures, X: Tensor, row: int, covers: str, rng: np
                 text[rows[0] : rows[1]] = size * new
                 texts.append(text)
     texts.append(torch.where(torch.arange(n)[:, None] >= first, 0.0, X.double()) if last == n else X.double())
-    return torch.cat([torch.stack(texts).to(X), _climb(phi, X, first, last, rng)])
+    return torch.cat([torch.stack(texts).to(X), _climb(phi, X, first, last, rng, steps)])
 
 
-def _climb(phi: TransformerFeatures, X: Tensor, first: int, last: int, rng: np.random.Generator) -> Tensor:
+def _climb(phi: TransformerFeatures, X: Tensor, first: int, last: int, rng: np.random.Generator, steps: int) -> Tensor:
     """The iterates of a gradient ascent of the change over all rows that the ceiling covers."""
     if phi.precision not in (torch.float32, torch.float64):
         return X[:0, None].expand(0, *X.shape)
@@ -146,7 +149,7 @@ def _climb(phi: TransformerFeatures, X: Tensor, first: int, last: int, rng: np.r
     mask[first:last] = 1
     climb = torch.optim.Adam([free], lr=0.1 * float(X.norm(dim=1).mean()) / X.shape[1] ** 0.5)
     seen = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         at = X + mask * (free - X)
         seen.append(at.detach().clone())
         climb.zero_grad()

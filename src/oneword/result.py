@@ -37,7 +37,8 @@ class Sensitivity:
     | field | paper | meaning |
     |---|---|---|
     | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound on the sup (`kind` "searched") or the sup ("exact") |
-    | `upper` | | a certificate: no allowed change exceeds it; None where there is none (`certificate` says why) |
+    | `upper` | | no allowed change exceeds it; None where no bound is known (`certificate` says why) |
+    | `upper_kind` | | "certificate": covers the allowed changes; "ceiling": any change of any size; "exact"; "none" |
     | `positions` | i | the words whose change attains `value`; `rows` are their rows of X |
     | `delta` | Δ | (d,) for one row, (m, d) for several |
     | `baseline` | | mean over random allowed changes at `positions` (NaN: none drawn), or over all of a finite set |
@@ -58,6 +59,7 @@ class Sensitivity:
     status: Status
     certificate: str
     provenance: Mapping[str, Any]
+    upper_kind: str = "none"
     substitutions: Substitutions | None = None
     deltas: Mapping[int, Float[Tensor, "*m d"]] = field(default_factory=dict, repr=False)
 
@@ -116,6 +118,7 @@ class Sensitivity:
             "d": self.provenance["d"],
             "value": self.value,
             "upper": self.upper,
+            "upper_kind": self.upper_kind,
             "positions": self.positions,
             "word": self.word,
             "baseline": self.baseline,
@@ -151,6 +154,7 @@ class Sensitivity:
             "kind": self.kind,
             "status": self.status.name,
             "certificate": self.certificate,
+            "upper_kind": self.upper_kind,
             "positions": list(self.positions),
             "word": self.word,
             "rows": list(self.rows),
@@ -181,6 +185,7 @@ class Sensitivity:
                 kind=data["kind"],
                 status=Status[data["status"]],
                 certificate=data["certificate"],
+                upper_kind=data["upper_kind"],
                 provenance=data["provenance"],
                 substitutions=Substitutions.from_parts(tried, {k: v.numpy() for k, v in arrays.items()})
                 if tried
@@ -204,6 +209,8 @@ class Sensitivity:
         bracket = f"S {sign} {self.value:.4f}"
         if self.upper is not None and self.kind != "exact":
             ratio = f" ({self.ratio:.2f}×)" if math.isfinite(self.ratio) else ""
+            if self.upper_kind == "ceiling" and self.upper > 0:
+                ratio = f" (ceiling for changes of any size; {self.value / self.upper:.0%} of it reached)"
             bracket += f", S ≤ {self.upper:.4f}{ratio}"
         at = f"at {self.word!r} (position {', '.join(map(str, self.positions))})"
         if self.replacement is not None:

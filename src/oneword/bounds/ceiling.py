@@ -7,6 +7,8 @@ rows before the changed word stay. Proofs: docs/certificates.md, section 10.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -24,34 +26,47 @@ Rows = Int[Tensor, "p m"]
 _ANEW = 64
 
 
-def ceiling(
-    probe: TransformerProbe, rows: Rows, within: Constraint, any_rows: int | None
-) -> tuple[Float[Tensor, " p"] | None, str]:
-    """An upper bound on the change of φ for each set of rows, and what it covers, or why there is none."""
+@dataclass(frozen=True, eq=False)
+class Ceiling:
+    """Upper bounds on the change of φ, one a set of rows; `how` says which changes they cover, or why there are none.
+
+    `any_size` is False for layer 0 of models that only add to it: there the radius bounds the change.
+    """
+
+    upper: Float[Tensor, " p"] | None
+    how: str
+    any_size: bool = True
+
+
+def ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_rows: int | None) -> Ceiling:
+    """The ceilings of these sets of rows; with `any_rows` they cover every set."""
     try:
-        upper, covers = _ceiling(probe, rows.cpu(), within, any_rows is not None)
+        return _ceiling(probe, rows.cpu(), within, any_rows is not None)
     except UnknownSteps as why:
-        return None, f"no ceiling: {why}"
-    return upper, covers
+        return Ceiling(None, f"no ceiling: {why}")
 
 
-def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: bool) -> tuple[Tensor, str]:
+def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: bool) -> Ceiling:
     phi = probe.phi
     if phi.question.module is not None:
         raise UnknownSteps("none is known for a part of a model")
     moving, covers = _moving(phi, probe, rows, any_set)
     if phi.question.output == "attention":
-        return _attention(phi, probe, moving), covers
-    if phi.question.output != "logits" and phi.question.layer == 0 and not any_set:
-        gain = _embedding_gain(phi, probe.X)
-        if gain is not None:
-            return _embeddings(phi, probe, rows, within, gain), "layer 0 moves by the change itself"
+        return Ceiling(_attention(phi, probe, moving), covers)
+    if _embedded(phi) and not any_set and (gain := _embedding_gain(phi, probe.X)) is not None:
+        return Ceiling(
+            _embeddings(phi, probe, rows, within, gain), "layer 0 moves by the change itself", any_size=False
+        )
     steps = last_steps(phi, probe.X)
     with torch.no_grad():
         clean = phi.rows(probe.X[None])[0].double().cpu()
-    if phi.question.output == "logits":
-        return _Rows(phi, steps, clean).logits(moving), covers
-    return _Rows(phi, steps, clean).pooled(phi.pooling, moving), covers
+    made = _Rows(phi, steps, clean)
+    return Ceiling(made.logits(moving) if phi.question.output == "logits" else made.pooled(phi.pooling, moving), covers)
+
+
+def _embedded(phi: TransformerFeatures) -> bool:
+    """Whether φ is made of the embeddings alone."""
+    return phi.question.layer == 0 and phi.question.output not in ("logits", "attention")
 
 
 def _moving(
@@ -59,7 +74,7 @@ def _moving(
 ) -> tuple[Bool[Tensor, "p n"], str]:
     """The rows of the text that may move when each set of rows changes, and which changes that covers."""
     at = torch.arange(probe.n)
-    if phi.question.layer == 0 and phi.question.output not in ("logits", "attention") and not any_set:
+    if _embedded(phi) and not any_set:
         if not _apart(phi, probe.X):
             raise UnknownSteps("words mix before its first layer")
         return (rows[:, :, None] == at).any(1), "ceiling: any change of this word, of any size"

@@ -59,11 +59,15 @@ class Certify:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Upper bounds on ‖φ(X^i(Δ)) − φ(X)‖, one a set of rows; `how` names the bound, or says why there is none."""
+    """Upper bounds on ‖φ(X^i(Δ)) − φ(X)‖, one a set of rows; `how` names the bound, or says why there is none.
+
+    `kind` says what they cover: "certificate" the allowed changes, "ceiling" changes of any size; "none".
+    """
 
     upper: Float[Tensor, " p"] | None
     how: str
     seconds: float
+    kind: str
 
 
 def certificate(
@@ -81,8 +85,13 @@ def certificate(
     `any_rows`: the sets were picked by a search, so the bound must cover every set of up to this many rows.
     """
     started = time.monotonic()
-    upper, how = _dispatch(probe, rows, within, found, effort, any_rows, progress)
-    return Certificate(upper, how, time.monotonic() - started)
+    kind = "certificate"
+    if isinstance(probe, TransformerProbe):
+        made = ceiling(probe, rows, within, any_rows)
+        upper, how, kind = made.upper, made.how, "ceiling" if made.any_size else kind
+    else:
+        upper, how = _dispatch(probe, rows, within, found, effort, any_rows, progress)
+    return Certificate(upper, how, time.monotonic() - started, "none" if upper is None else kind)
 
 
 def _dispatch(
@@ -102,8 +111,6 @@ def _dispatch(
         return _heads(probe, rows, within)
     if isinstance(probe, LayeredProbe):
         return _layered(probe, rows, within, any_rows, progress)
-    if isinstance(probe, TransformerProbe):
-        return ceiling(probe, rows, within, any_rows)
     return None, "no certificate: none is known for this map"
 
 

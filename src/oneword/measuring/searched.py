@@ -39,7 +39,7 @@ def searched(probe: Probe, text: Context, spots: list[int], within: Constraint, 
     each = _each_word(probe, text, spots, within, task)
     best = max(each, key=lambda change: change.value) if task.words == 1 else _jointly(probe, text, each, within, task)
     searched = time.monotonic()
-    upper, uppers, how = _certified(probe, text, each, best, within, task)
+    upper, uppers, how, kind = _certified(probe, text, each, best, within, task)
     rows = tuple(row for i in best.positions for row in text.rows[i])
     return Sensitivity(
         value=best.value,
@@ -58,6 +58,7 @@ def searched(probe: Probe, text: Context, spots: list[int], within: Constraint, 
         kind="searched",
         status=best.status,
         certificate=how,
+        upper_kind=kind,
         provenance={"search": asdict(best.search), "certificate_seconds": time.monotonic() - searched},
         deltas={change.positions[0]: delta_of(probe, text.rows[change.positions[0]], change.y) for change in each},
     )
@@ -114,10 +115,10 @@ def _jointly(probe: Probe, text: Context, each: list[Change], within: Constraint
 
 def _certified(
     probe: Probe, text: Context, each: list[Change], best: Change, within: Constraint, task: Task
-) -> tuple[float | None, dict[int, float], str]:
-    """Upper bounds: of the result, and of each word where only one changes."""
+) -> tuple[float | None, dict[int, float], str, str]:
+    """Upper bounds: of the result, and of each word where only one changes; what they rest on, and what they cover."""
     if task.certify is False:
-        return None, {}, "no certificate: not asked for"
+        return None, {}, "no certificate: not asked for", "none"
     # What is relative to ‖φ(X)‖ inherits the rounding of that norm.
     norm = probe.norm / (1 + 100 * torch.finfo(probe.X.dtype).eps)
     certify = partial(certificate, effort=task.certify, progress=partial(task.say, "certificate"))
@@ -127,7 +128,7 @@ def _certified(
         any_rows = sum(sizes[: task.words]) if task.words < len(each) else None
         attained = torch.tensor([best.value * probe.norm], dtype=torch.float64)
         made = certify(probe, rows, within, attained, any_rows=any_rows)
-        return None if made.upper is None else float(made.upper[0]) / norm, {}, made.how
+        return None if made.upper is None else float(made.upper[0]) / norm, {}, made.how, made.kind
     value = {change.positions[0]: change.value for change in each}
     uppers: dict[int, float] = {}
     hows: list[str] = []
@@ -136,6 +137,6 @@ def _certified(
         made = certify(probe, rows_of(text, probe, members), within, attained)
         hows.append(made.how)
         if made.upper is None:
-            return None, {}, made.how
+            return None, {}, made.how, made.kind
         uppers |= dict(zip(members, numbers(made.upper / norm), strict=True))
-    return max(uppers.values()), uppers, ", ".join(dict.fromkeys(hows))
+    return max(uppers.values()), uppers, ", ".join(dict.fromkeys(hows)), made.kind

@@ -69,6 +69,7 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
         kind="exact",
         status=Status.EXACT,
         certificate=f"exact: all of {within.describe()['shown']} tried",
+        upper_kind="exact",
         provenance={"substitutions": sum(map(len, values.values()))},
         substitutions=every,
     )
