@@ -133,7 +133,7 @@ def test_a_model_shows_colours_at_once_then_layers_and_worst_words(browser, addr
         measure(tab, "It is not bad.")
         tab.wait_for_selector("#words [data-start]")
         done(tab)
-        assert "no certificate" in tab.inner_text("#words")
+        assert "(ceiling)" in tab.inner_text("#words")
         open_tab(tab, "Layer by layer")
         assert tab.locator("#layers table.heat tbody tr").count() == 7
         open_tab(tab, "Word by word")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, final
 
@@ -77,7 +77,7 @@ def test_an_attack_notices_a_bound_that_is_too_low(monkeypatch: pytest.MonkeyPat
     def low(*args: Any, **options: Any) -> Certificate:
         made = certificate(*args, **options)
         assert made.upper is not None
-        return Certificate(0.9 * made.upper, made.how, made.seconds)
+        return replace(made, upper=0.9 * made.upper)
 
     monkeypatch.setattr(module, "certificate", low)
     assert attack(3000, seconds=0.05, seed=2)["violations"]

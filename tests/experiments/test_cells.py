@@ -64,6 +64,8 @@ def test_a_trained_model_beside_random_words(tiny_model: str, tmp_path: Path) ->
     table = pd.concat([run_cell(cell) for cell in cells])
     assert (table["real_mean"] <= table["real_max"]).all()
     assert (table["value"] > 0).all()
+    assert (table["upper"] >= table["value"]).all()
+    assert table["certificate"].str.startswith("ceiling: any change").all()
     assert set(table["objective"]) == {"pooled, layer 2"}
     pd.testing.assert_frame_equal(run_cell(cells[0]), table.iloc[:1], check_exact=True)
     fitted = trained_fits(table)

@@ -74,15 +74,17 @@ def test_layer_0_is_the_encoder_of_the_text_package(tiny: tuple[str, Path]) -> N
 
 
 def test_a_batch_is_its_texts_one_by_one_and_padding_changes_nothing(tiny: tuple[str, Path]) -> None:
-    _, folder = tiny
+    kind, folder = tiny
+    # Llama takes its softmax in float32, whatever the model is in: another length may sum in another order.
+    precision = 1e-6 if kind == "llama" else 1e-12
     phi = TransformerFeatures.load(str(folder), dtype=torch.float64)
     X = phi.encode(TEXT).X
     both = torch.stack([X, X.flip(0)])
     for output in ("hidden", "pooled", "cls", "attention"):
         chosen = phi.select(output=output)
         with torch.no_grad():
-            torch.testing.assert_close(chosen(both)[1], chosen(X.flip(0)), rtol=0, atol=1e-12)
-            torch.testing.assert_close(chosen.padded(X, 5), chosen(X), rtol=0, atol=1e-12)
+            torch.testing.assert_close(chosen(both)[1], chosen(X.flip(0)), rtol=0, atol=precision)
+            torch.testing.assert_close(chosen.padded(X, 5), chosen(X), rtol=0, atol=precision)
 
 
 def test_vectors_are_the_features_of_each_text(tiny: tuple[str, Path]) -> None:
@@ -108,7 +110,7 @@ def test_only_decoders_are_causal(tiny: tuple[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_logits_of_a_decoder_are_those_of_the_next_token(kind: str, tmp_path: Path) -> None:
+def test_logits_of_a_decoder_are_those_of_the_next_token_less_their_mean(kind: str, tmp_path: Path) -> None:
     write_model(tmp_path, kind, head=True, layers=2, spread=0.3)
     phi = TransformerFeatures.load(str(tmp_path), output="logits")
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
@@ -116,7 +118,8 @@ def test_logits_of_a_decoder_are_those_of_the_next_token(kind: str, tmp_path: Pa
     with torch.no_grad():
         truth = model(input_ids=ids).logits[0]
         X = phi.encode(TEXT).X
-        torch.testing.assert_close(phi(X), truth[-1], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(phi(X), truth[-1] - truth[-1].mean(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(phi(X).softmax(-1), truth[-1].softmax(-1), rtol=1e-5, atol=1e-7)
         logits = phi.states(X, logits=True).logits
     assert logits is not None
     torch.testing.assert_close(logits, truth, rtol=1e-5, atol=1e-5)
@@ -240,8 +243,9 @@ def test_the_sup_is_attained_within_the_words_own_norm(bert: Path) -> None:
     assert s.value == pytest.approx(float(attained), rel=1e-9)
     row_norms = text.X[list(s.rows)].norm(dim=-1)
     assert bool((s.delta.reshape(len(s.rows), -1).norm(dim=-1) <= row_norms * (1 + 1e-9)).all())
-    assert s.upper is None
-    assert "no certificate" in s.certificate
+    assert s.upper is not None
+    assert s.value <= s.upper
+    assert s.upper_kind == "ceiling"
     assert set(s.deltas) == set(s.per_word["position"])
     assert s.provenance["within"]["shown"] == "‖Δ‖ ≤ ‖x‖"
 
@@ -271,7 +275,8 @@ def test_a_part_that_pools_keeps_all_of_its_entries_and_a_head_can_be_asked(tmp_
     spoken = TransformerFeatures.load(str(tmp_path / "gpt2"), module="lm_head")
     X = spoken.encode(TEXT).X
     with torch.no_grad():
-        torch.testing.assert_close(spoken(X)[-1], spoken.select(output="logits")(X))
+        raw = spoken(X)[-1]
+        torch.testing.assert_close(raw - raw.mean(), spoken.select(output="logits")(X))
 
 
 def test_weights_that_others_share_cannot_be_changed(bert: Path) -> None:

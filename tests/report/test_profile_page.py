@@ -170,7 +170,7 @@ def test_kinds_of_number_are_told_apart(path):
     page = path.read_text()
     for kind in (
         "a lower bound",
-        "no certificate",
+        "S ≤ is a ceiling",
         "vector, not a word",
         "the word’s own embedding",
         "and no bound",

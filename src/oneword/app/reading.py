@@ -43,7 +43,7 @@ def read(readers: Readers, key: str, text: str, careful: bool, report: Report, s
 
 
 def _of_model(key: str, title: str, found: Profiled) -> Reading:
-    words = placed(found).assign(upper=float("nan")).reindex(columns=WORDS)
+    words = placed(found).reindex(columns=WORDS)
     return Reading(key, title, words, found, notes=found.notes)
 
 

@@ -21,7 +21,7 @@ from oneword.errors import RangeError, UnknownNameError
 from oneword.maps.activations import ACTIVATIONS
 
 # Raised when the same spec comes to mean other numbers: cells of an earlier format are then made again.
-FORMAT = 1
+FORMAT = 2
 
 LAYERED = ("rf", "drf")
 ATTENTION = {"attention": "softmax"} | {

@@ -151,9 +151,10 @@ def trained_fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
 
 
 def trained_lengths(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of trained models by the names that pictures have: model, output, n, trial, and those of TRAINED."""
+    """The rows of trained models by the names that pictures have: model, output, n, trial, upper, those of TRAINED."""
     rows = of_kind(table, "trained").rename(columns={"map": "model", "objective": "output", **TRAINED})
-    return rows[["model", "output", "corpus", "positions", "n", "trial", *TRAINED.values()]].reset_index(drop=True)
+    named = ["model", "output", "corpus", "positions", "n", "trial", *TRAINED.values(), "upper"]
+    return rows[named].reset_index(drop=True)
 
 
 def _alike(rows: pd.DataFrame) -> bool:

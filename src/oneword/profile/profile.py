@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
@@ -102,7 +103,7 @@ def profile(
         draft.first = _first_order(probe, context, spots, within)
     show(draft.tables())
     with clock.stage("search") as say:
-        task = Task(within, 1, spots, effort.search, False, 1, seed, lambda stage, done: say(done))
+        task = Task(within, 1, spots, effort.search, Certify.plain(), 1, seed, lambda stage, done: say(done))
         draft.found = found = measure_at(phi, probe, context, task, time.monotonic())
     show(draft.tables())
     with clock.stage("layers") as say:
@@ -146,9 +147,14 @@ class _Draft:
             words,
             self.layers,
             self.heads,
-            {**({} if self.found is None else self.found.provenance), **about},
+            {**self._provenance(), **about},
             tuple(_notes(words)),
         )
+
+    def _provenance(self) -> dict[str, Any]:
+        if self.found is None:
+            return {}
+        return {**self.found.provenance, "certificate": self.found.certificate}
 
     def _words(self) -> pd.DataFrame:
         sups = {} if self.found is None else self.found.per_word.set_index("position").to_dict("index")
@@ -160,7 +166,7 @@ class _Draft:
             top = max(tried, key=tried.__getitem__, default=None)
             if top is not None and value < tried[top]:  # a random word did more than those of the shortlist
                 value, word = tried[top], top
-            sup = sups.get(i, {"value": math.nan, "baseline": math.nan})
+            sup = sups.get(i, {"value": math.nan, "upper": math.nan, "baseline": math.nan})
             lines.append(
                 {
                     "position": i,
@@ -169,6 +175,7 @@ class _Draft:
                     "end": end,
                     "tokens": len(self.text.rows[i]),
                     "sup": sup["value"],
+                    "upper": sup["upper"],
                     "first_order": self.first.get(i, math.nan),
                     "random_ball": sup["baseline"],
                     "random_word": math.fsum(tried.values()) / len(tried) if tried else math.nan,

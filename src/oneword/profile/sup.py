@@ -1,10 +1,11 @@
-"""The sup of a trained model, and what random real words do at the same places."""
+"""The sup of a trained model with its ceiling, and what random real words do at the same places."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 
+from oneword.bounds.certificate import Certify
 from oneword.maps.base import FeatureMap, Probe
 from oneword.measure import measure_at
 from oneword.measuring.task import Task
@@ -40,5 +41,5 @@ def sup_and_words(
         memory=search.memory,
         progress=lambda done: say("random words", done),
     )
-    task = Task(within, 1, list(spots), search, False, 1, seed, lambda stage, done: say("search", done))
+    task = Task(within, 1, list(spots), search, Certify.plain(), 1, seed, lambda stage, done: say("search", done))
     return measure_at(phi, probe, text, task, time.monotonic()), random

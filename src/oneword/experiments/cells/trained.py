@@ -43,8 +43,8 @@ class TrainedCell(Cell):
     | `real_words` | random words of the vocabulary tried at each of them |
     | `trial`, `seed`, `memory` | as in every cell |
 
-    In the table `map` is the model's name, `value` the sup (searched), `real_mean` and `real_max` what random real
-    words do on average and at most, `baseline` random changes of the sup's size.
+    In the table `map` is the model's name, `value` the sup (searched), `upper` its ceiling (empty where none is known,
+    and `certificate` says why), `real_mean` and `real_max` what random real words do on average and at most, `baseline` random changes of the sup's size.
     """
 
     kind: ClassVar[str] = "trained"
@@ -120,12 +120,14 @@ class TrainedCell(Cell):
                 "changed": 1,
                 "positions": "all" if self.positions == 0 else f"{self.positions} spread",
                 "value": found.value,
+                "upper": found.upper,
                 "baseline": found.per_word["baseline"].mean(),
                 "real_mean": math.fsum(words) / len(words),
                 "real_max": max(words),
                 "position": found.position,
                 "word": found.word,
                 "status": str(found.status),
+                "certificate": found.certificate,
             }
         ]
 

@@ -96,7 +96,8 @@ def headline(reading: Reading) -> str:
     if top is None:
         return "coloured by a random real word in each place, while the search goes on"
     upper = reading.words["upper"].max(skipna=False)
-    bracket = f", S ≤ {shown(upper, 2)} (certified)" if pd.notna(upper) else ", no certificate"
+    kind = "certified" if reading.profiled is None else "ceiling"
+    bracket = f", S ≤ {shown(upper, 2)} ({kind})" if pd.notna(upper) else ", no upper bound"
     return f"S ≥ {shown(top['sup'], 2)} at “{top['word']}” (found){bracket}"
 
 
@@ -113,10 +114,11 @@ def word(readings: Sequence[Reading], start: int | None, *, looking: bool = Fals
 def _block(reading: Reading, line: Line, looking: bool) -> dict[str, Any]:
     start = int(line["start"])
     best = reading.replacements.get(start, ())
+    kinds = NUMBERS if reading.profiled is None else NUMBERS | {"upper": ("S ≤", "ceiling for changes of any size")}
     return {
         "title": reading.title,
         "start": start,
-        "numbers": [(sign, line[name], said) for name, (sign, said) in NUMBERS.items() if pd.notna(line[name])],
+        "numbers": [(sign, line[name], said) for name, (sign, said) in kinds.items() if pd.notna(line[name])],
         "best": best,
         "exact": line["kind"] == "exact",
         "unknown": reading.lacks(start),

@@ -7,11 +7,12 @@ import pandas as pd
 
 from oneword.report.panels import Axis, Mark, Panel, Plate, numbers
 from oneword.report.paper.plates import LENGTH
-from oneword.report.style import KINDS, ORANGE, Look
+from oneword.report.style import KINDS, ORANGE, VERMILION, Look
 from oneword.report.table import shown
 
 # The columns of the table of lengths that are drawn.
 CURVES = {
+    "upper": Look("ceiling (S ≤, changes of any size)", VERMILION, "_", "line-ew-open"),
     "sup": KINDS["value"],
     "first_order": Look("first order, r‖J‖/‖φ‖", ORANGE, "D", "diamond"),
     "best_word": KINDS["real_max"],
@@ -20,7 +21,7 @@ CURVES = {
 }
 CAPTION = (
     "Trials are dots, their medians are joined, dashed lines are fits of log S against log n, with intervals of their "
-    "slopes. Searched values and the best of the words tried are lower bounds."
+    "slopes. Searched values and the best of the words tried are lower bounds, ceilings are upper bounds."
 )
 
 

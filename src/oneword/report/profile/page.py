@@ -20,6 +20,7 @@ from oneword.report.profile.profiled import (
     becomes,
     by_sup,
     by_text,
+    ceiling_line,
     ends,
     head_line,
     headline,
@@ -93,7 +94,7 @@ def _cards(profiles: Sequence[Profiled]) -> Iterator[dict[str, str]]:
             "value": f"≥ {shown(top['sup'], 2)}",
             "label": f"{profile.model}, at “{top['word']}”",
             "note": f"{best if top['best_word'] is not None else ''}a random word: {shown(top['random_word'], 2)}; "
-            f"first order: {shown(top['first_order'], 2)}",
+            f"first order: {shown(top['first_order'], 2)}. {ceiling_line(profile) or ''}".rstrip(),
         }
     head, alone = head_line(profiles[0]), len(profiles) == 1
     if alone and head is not None:

@@ -18,8 +18,8 @@ from oneword.report.table import shown, to_records
 Line = Mapping[str, Any]
 
 WORDS = [
-    "position", "word", "start", "end", "tokens", "sup", "first_order", "random_ball", "random_word", "best_word",
-    "replacement", "kind", "below_noise",
+    "position", "word", "start", "end", "tokens", "sup", "upper", "first_order", "random_ball", "random_word",
+    "best_word", "replacement", "kind", "below_noise",
 ]  # fmt: skip
 # What may colour a text, under which name.
 SHADES = {"sup": "searched change (S ≥)", "best_word": "best real word", "random_word": "random word"}
@@ -148,6 +148,21 @@ def headline(profile: Profiled) -> str:
     return said + (f"; {', '.join(clauses)}" if clauses else "") + "."
 
 
+def ceiling_line(profile: Profiled) -> str | None:
+    """The upper bound of the most sensitive word, what it covers and how much of it was reached; or why there is none.
+
+    None where nothing was measured yet.
+    """
+    top, how = top_word(profile), str(profile.about.get("certificate", ""))
+    if top is None or not how:
+        return None
+    if top["upper"] is None:
+        return how[:1].upper() + how[1:] + "."
+    bound, covers = f"S ≤ {shown(top['upper'], 2)}", how.removeprefix("ceiling: ")
+    said = f"{bound} ({how})" if covers == how else f"Ceiling: {bound} for {covers}"
+    return f"{said}; “{top['word']}” reaches {percent(top['sup'] / top['upper'])} of it."
+
+
 def head_line(profile: Profiled) -> Line | None:
     """The head whose attention the most sensitive word moves most."""
     if profile.heads.empty:
@@ -196,7 +211,10 @@ def meanings(profiles: Sequence[Profiled]) -> Iterator[str]:
         "S ≥ is the largest ‖φ(X′) − φ(X)‖ / ‖φ(X)‖ that a search found when the embedding x of one word moves by Δ, "
         f"{within}{whose}. That change attains it: a lower bound."
     )
-    yield "For trained models there is no certificate (S ≤): a change that nobody found may do more."
+    yield (
+        "S ≤ is a ceiling: where a model ends in a norm, its output stays in a known range whatever the words are. It "
+        "covers changes of any size and knows no radius; the true sup lies between S ≥ and S ≤."
+    )
     yield "Δ is a vector, not a word. The embedding that it leads to belongs, as a rule, to no word at all."
     yield "First order is r‖J‖/‖φ(X)‖, r the largest ‖Δ‖: what the Jacobian at the text predicts, and no bound."
     yield (

@@ -19,6 +19,7 @@ from oneword.report.profile.profiled import (
     becomes,
     by_sup,
     by_text,
+    ceiling_line,
     ends,
     head_line,
     headline,
@@ -90,6 +91,9 @@ def _profile(profile: Profiled) -> Iterator[RenderableType]:
     yield grid
     if len(lines) > MOST_LINES:
         yield Text(f"… and {len(lines) - MOST_LINES} less sensitive words: --html or --json has them all", style="dim")
+    ceiling = ceiling_line(profile)
+    if ceiling is not None:
+        yield Text(visible(ceiling))
     if strips:
         most = shown(float(profile.layers["value"].max()), 2)
         yield (
