@@ -44,7 +44,8 @@ class TrainedCell(Cell):
     | `trial`, `seed`, `memory` | as in every cell |
 
     In the table `map` is the model's name, `value` the sup (searched), `upper` its ceiling (empty where none is known,
-    and `certificate` says why), `real_mean` and `real_max` what random real words do on average and at most, `baseline` random changes of the sup's size.
+    and `certificate` says why), `real_mean` and `real_max` what random real words do on average and at most, `baseline`
+    random changes of the sup's size.
     """
 
     kind: ClassVar[str] = "trained"
