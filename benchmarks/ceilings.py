@@ -175,7 +175,7 @@ def best_attack(texts: int = 3, steps: int = 400, starts: int = 4) -> float:
         for _ in range(steps):
             climb.zero_grad()
             moved = (phi(free) - probe.clean).flatten(1).norm(dim=1)
-            best = max(best, float(moved.max()))
+            best = max(best, float(moved.detach().max()))
             (-moved.sum()).backward()
             climb.step()
             rate.step()
