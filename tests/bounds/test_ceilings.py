@@ -15,7 +15,7 @@ import oneword as ow
 from benchmarks.ceilings import attack
 from oneword.bounds.ceiling import Ceiling, ceiling
 from oneword.bounds.ranges import Ellipsoid
-from oneword.maps.last_steps import STEADY, Norm, UnknownSteps, last_steps, unsteadiness
+from oneword.maps.last_steps import STEADY, Norm, UnknownSteps, last_steps, recognised, unsteadiness
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from tests.bounds.test_ranges import primal
@@ -270,9 +270,7 @@ def test_rows_whose_mean_drowns_their_spread_are_known(model: Any) -> None:
 
 
 def test_a_norm_without_parameters_is_one_all_the_same() -> None:
-    from oneword.maps.last_steps import _recognised
-
-    found = _recognised(nn.LayerNorm(6, elementwise_affine=False))
+    found = recognised(nn.LayerNorm(6, elementwise_affine=False), torch.float32)
     assert isinstance(found, Norm)
     assert found.centred
     assert torch.equal(found.gain, torch.ones(6).double())

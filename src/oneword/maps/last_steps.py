@@ -77,7 +77,7 @@ def last_steps(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> LastSteps:
     if len({tuple(map(id, each)) for each in found}) > 1:
         raise UnknownSteps("its last steps depend on the text")
     norm, matrix = found[0]
-    known = None if norm is None else _recognised(norm)
+    known = None if norm is None else recognised(norm, phi.precision)
     return LastSteps(known) if matrix is None else LastSteps(known, matrix.weight.detach(), _cpu(matrix.bias))
 
 
@@ -107,7 +107,7 @@ def unsteadiness(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> Float[T
     Beyond STEADY a LayerNorm is not accurate any more: of a constant row it may give anything. 0 for other last steps.
     """
     norm, _ = _last_steps(phi, X[0])
-    if norm is None or not _recognised(norm).centred:
+    if norm is None or not recognised(norm, phi.precision).centred:
         return X.new_zeros(len(X), dtype=torch.float64)
     with _watched(phi.model) as seen, torch.no_grad():
         phi.rows(X)
@@ -186,20 +186,25 @@ def _part_of(tensor: Tensor, whole: Tensor) -> bool:
 # Which norm it is ---------------------------------------------------------------------------------------------------
 
 
-def _recognised(module: nn.Module) -> Norm:
-    """γ, β and whether the mean is taken off, checked on random rows of all sizes, sparse ones and shifted ones."""
+def recognised(module: nn.Module, dtype: torch.dtype) -> Norm:
+    """γ, β and whether the mean is taken off, checked on random rows of all sizes, sparse ones and shifted ones.
+
+    `dtype` is that of the rows. Raises UnknownSteps where the outputs are those of no known norm.
+    """
     name = type(module).__name__
     weight, bias = (getattr(module, each, None) for each in ("weight", "bias"))
     d = _width(module, weight)
-    parameter = next((each for each in (weight, bias) if isinstance(each, Tensor)), None)
-    dtype = torch.float32 if parameter is None else parameter.dtype
+    device = next((each.device for each in (weight, bias) if isinstance(each, Tensor)), torch.device("cpu"))
     gain = torch.ones(d, dtype=torch.float64) if weight is None else _cpu(weight)
     shift = torch.zeros(d, dtype=torch.float64) if bias is None else _cpu(bias)
     if gain is None or shift is None or gain.shape != (d,) or shift.shape != (d,):
         raise UnknownSteps(f"{name} is not a norm with one gain an entry")
     rows = _rows(d).to(dtype)
-    with torch.no_grad():
-        made = module(rows.to("cpu" if parameter is None else parameter.device)[None])[0].double().cpu()
+    try:
+        with torch.no_grad():
+            made = module(rows.to(device)[None])[0].double().cpu()
+    except Exception as error:  # of whatever kind: it is somebody else's module
+        raise UnknownSteps(f"{name} cannot be tried by itself ({type(error).__name__})") from None
     # Some norms compute in float32 whatever they are given.
     for precision in dict.fromkeys((dtype, torch.float32)):
         for multiplied, centred in product((gain, 1 + gain), (True, False)):
