@@ -13,6 +13,7 @@ from rich.console import Console
 
 from oneword.errors import FileFormatError
 from oneword.experiments.verdict import Claim, claims_table, failed, verdict, write_verdict
+from oneword.report.paper.chance import by_chance
 from oneword.report.paper.series import complete
 from tests.fake_results import results
 
@@ -103,7 +104,7 @@ def test_a_ratio_above_one_at_a_short_length_is_noticed(broken):
 def test_depths_in_the_wrong_order_are_noticed(broken):
     rows = of(broken, map="drf")
     broken.loc[rows, "depth"] = broken.loc[rows, "depth"].map({2: 8, 4: 4, 8: 2})
-    assert "T2-depth" in wrong(broken)
+    assert wrong(broken) == {"T2-depth", "T2-exponential"}
 
 
 def test_one_depth_that_does_not_decay_is_noticed_and_named(broken):
@@ -331,6 +332,23 @@ def test_the_terminal_shows_every_claim_with_its_answer(broken):
         (line,) = [line for line in lines if f" {claim.id} " in line]
         assert line.startswith({True: "✓", False: "✗", None: "?"}[claim.holds])
     assert "no finite value" in buffer.getvalue()
+    assert by_chance(claim.intervals for claim in claims) in " ".join(buffer.getvalue().split())
+
+
+def test_answers_that_chance_may_have_turned_are_counted_by_their_intervals(table):
+    claims = found(table)
+    assert claims["T1"].intervals == 1
+    assert claims["T2-decay"].intervals == 3  # one a depth
+    assert claims["m-words"].intervals == 5
+    assert claims["contrast"].intervals == 6  # one a length, where certificates do not settle it
+    for name in ("T4a", "T4b", "T5b", "certificates"):  # every row counts
+        assert claims[name].intervals == 0, name
+    assert all(claim.intervals == 0 for claim in verdict(pd.DataFrame()))
+    assert by_chance([1, 3, 0]) == (
+        "2 of 3 answers rest on 95 % intervals, 4 in all. Each interval misses on a given side in at most 2.5 % of "
+        "runs, so at most 0.1 of these answers are expected to be wrong by chance."
+    )
+    assert by_chance([0]) == "No answer rests on an interval."
 
 
 def test_statistics_do_not_load_torch():
