@@ -47,11 +47,11 @@ rows, and those that certificates settle, need no interval. {chance}
   authors' script changes position 0 only, around a noised word, from one start, and reports the last iterate.
 - RF: one position drawn for each trial, exact in law; all positions in one trial. Deep RF: d = {deep_d}, k = D, nested
   depths on the same weights, {deep_trials} trials: wider ones would not fit two processes on 24 GB and an hour.
-  Learning: {texts} texts to pre-train on, {samples} new ones, one draw of the weights a map and length.
+  Learning: {texts} texts to pre-train on, {samples} new ones for each map and length, one draw of the weights.
 - T3 asks for d/log⁴d = Ω(n). log⁴d is larger than d at every width here, so its condition is not met: what is seen of
   attention goes beyond the theorem.
-- T4 and T5 bound RF by (2−γ)² − o(1). At a finite n RF itself can lie below the bare (2−γ)² (the note of T4d-rf says how
-  often), so claims b and d compare with max(0, 2−γ−ε)², ε = 1.25 |1−yf| √(1+2D/k)/(n√ρ).
+- T4 and T5 bound RF by (2−γ)² − o(1). At a finite n RF itself can lie below the bare (2−γ)² (the note of T4d-rf says
+  how often), so claims b and d compare with max(0, 2−γ−ε)², ε = 1.25 |1−yf| √(1+2D/k)/(n√ρ).
 - Fig. 1: the attention maps of the two sentences, from the same encoder; the chat model's answers are left out.
 - No padding: texts have at least n tokens and are cut there; texts that then coincide are left out and counted.
 
@@ -152,16 +152,17 @@ def other_seeds() -> str:
     found = json.loads(seeds.TARGET.read_text(encoding="utf-8"))
     names, figures = list(found["seeds"]), ", ".join(found["figures"])
     about = (
-        f"The scale {found['scale']} ({figures}) at the seeds {names[0]} to {names[-1]}: at how many of them each claim "
-        "holds, stays open and fails, what was measured, and the lowest and highest end of its intervals over all of "
-        "them. `python -m benchmarks.seeds DIR 1-10` measures it."
+        f"The scale {found['scale']} ({figures}) at the seeds {names[0]} to {names[-1]}: at how many of them each "
+        "claim holds, stays open and fails, what was measured, and the lowest and highest end of its intervals over "
+        "all of them. `python -m benchmarks.seeds DIR 1-10` measures it."
     )
     return "\n".join([f"## {len(names)} other seeds", "", about, "", *seeds.table(found)])
 
 
 def _listed(numbers: pd.Series) -> str:
-    """The different whole numbers of a column."""
-    return " or ".join(f"{number:,.0f}" for number in sorted(numbers.dropna().unique()))
+    """The whole numbers of a column, from the smallest to the largest."""
+    low, high = f"{numbers.min():,.0f}", f"{numbers.max():,.0f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _sizes(table: pd.DataFrame) -> dict[str, str]:

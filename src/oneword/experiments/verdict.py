@@ -212,8 +212,10 @@ def _beyond_theorem(rows: pd.DataFrame) -> str:
     asked = math.log(d) ** 4
     if asked <= d:
         return ""
-    met = f"log⁴d = {asked:.0f} > d = {d:g}, so the theorem's condition d/log⁴d = Ω(n) is not met"
-    return f"an observation beyond the theorem: {met} (S against n/d: figure n-over-d)"
+    return (
+        f"observed beyond the theorem, whose condition d/log⁴d = Ω(n) is not met: log⁴d = {asked:.0f} > d = {d:g} "
+        "(figure n-over-d)"
+    )
 
 
 def _contrast(curves: pd.DataFrame) -> Claim:
