@@ -221,9 +221,9 @@ def test_claims_about_one_position_say_so_themselves(broken):
     broken.loc[of(broken, kind="learning", map="rf"), "positions"] = "1"
     claims = found(broken)
     for name in ("T1", "T1-certified", "T1-law-level", "T4b", "T4c-rf", "T5d-rf", "T4-scaling"):
-        assert "; at one position drawn at random" in claims[name].claim, name
+        assert "; at one random position, not over all" in claims[name].claim, name
     for name in ("T2-decay", "T3", "T4d-raf"):
-        assert "one position" not in claims[name].claim, name
+        assert "position" not in claims[name].claim, name
 
 
 def test_attention_claims_say_that_the_theorem_does_not_reach_so_far(broken):

@@ -111,7 +111,7 @@ def test_the_verdict_says_how_many_answers_chance_may_have_turned(page, claims):
 def test_claims_lead_to_the_figure_that_shows_them_where_it_is_drawn(page, table, claims, tmp_path):
     assert '<code>T3</code></td><td role="cell">S of RAF does not decay' in page
     line = page[page.index("<code>T3</code>") :].partition("</tr>")[0]
-    assert '<a href="#n-over-d">figure</a>' in line
+    assert '<a href="#n-over-d">figure n-over-d</a>' in line
     assert '<section id="n-over-d">' in page
     without = table[table["map"] != "attention"]
     shown = without_plotly(render(without, claims, RUN, tmp_path / "r.html").read_text())

@@ -89,6 +89,14 @@ def test_what_is_shaded_is_out_of_reach_of_random_features_at_that_length(table,
             assert dashed.y == pytest.approx([max(0, 2 - x - slack) ** 2 for x in dashed.x], abs=1e-5)
 
 
+def test_lengths_that_were_measured_at_a_few_limits_alone_are_no_curve_of_the_frontier(table):
+    few = (table["map"] == "attention") & (table["n"] == 40) & (table["g"] > 0.3)
+    (plate,) = [plate for plate in plates(table[~few.fillna(False)]) if plate.id == "frontier"]
+    labels = {mark.label for panel in plate.panels for mark in panel.marks}
+    assert "RAF (softmax), n = 40" not in labels
+    assert "RAF (softmax), n = 120" in labels
+
+
 def test_the_frontier_shows_the_limit_and_the_bound_at_the_longest_texts_of_rf(drawn):
     for panel in drawn["frontier"].panels:
         (limit,) = [mark for mark in panel.marks if mark.label == "(2−g)²"]

@@ -194,7 +194,7 @@ def few_positions(rows: pd.DataFrame) -> str:
     if not few:
         return ""
     count = ", ".join(sorted(few))
-    return f"at {'one position' if count == '1' else f'{count} positions'} drawn at random, not over all of them"
+    return f"at {'one random position' if count == '1' else f'{count} random positions'}, not over all of them"
 
 
 def listed(numbers: Iterable[float]) -> str:
