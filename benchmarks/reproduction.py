@@ -11,7 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks import seeds
 from oneword.experiments.store import read_results
+from oneword.report.paper.chance import by_chance
 
 TARGET = Path(__file__).parent.parent / "docs" / "reproduction.md"
 
@@ -33,7 +35,9 @@ S. Bombari and M. Mondelli, *Towards Understanding the Word Sensitivity of Atten
 Features*, ICML 2024 ([arXiv 2402.02969](https://arxiv.org/abs/2402.02969)).
 
 **{held} of {all} claims hold.** Values of S are searched, so lower bounds; values in brackets with ≤ are certified
-upper bounds. Intervals are 95 % bootstrap intervals over trials, or Clopper–Pearson for shares.
+upper bounds. Intervals are 95 % bootstrap intervals over trials, or Clopper–Pearson for shares. A claim holds if its
+interval lies on the right side of the limit, fails if it lies on the wrong one, and is open otherwise; claims about all
+rows, and those that certificates settle, need no interval. {chance}
 
 ## Where this differs from the paper's experiments
 
@@ -41,14 +45,20 @@ upper bounds. Intervals are 95 % bootstrap intervals over trials, or Clopper–P
   384, 768. `--encoder bert-base-uncased --corpus imdb` is the paper's own setting, where a hub can be reached.
 - The sup is over all positions and the ball around the word itself, from many starts, the best iterate kept; the
   authors' script changes position 0 only, around a noised word, from one start, and reports the last iterate.
-- RF: one position drawn for each trial, exact in law; all positions in one trial. Deep RF: d = 96, k = D, nested
-  depths on the same weights, 3 trials: wider ones would not fit two processes on 24 GB and an hour. Learning: 1,000
-  texts to pre-train on, 15 new ones, one draw of the weights a map.
+- RF: one position drawn for each trial, exact in law; all positions in one trial. Deep RF: d = {deep_d}, k = D, nested
+  depths on the same weights, {deep_trials} trials: wider ones would not fit two processes on 24 GB and an hour.
+  Learning: {texts} texts to pre-train on, {samples} new ones for each map and length, one draw of the weights.
+- T3 asks for d/log⁴d = Ω(n). log⁴d is larger than d at every width here, so its condition is not met: what is seen of
+  attention goes beyond the theorem.
+- T4 and T5 bound RF by (2−γ)² − o(1). At a finite n RF itself can lie below the bare (2−γ)² (the note of T4d-rf says
+  how often), so claims b and d compare with max(0, 2−γ−ε)², ε = 1.25 |1−yf| √(1+2D/k)/(n√ρ).
 - Fig. 1: the attention maps of the two sentences, from the same encoder; the chat model's answers are left out.
 - No padding: texts have at least n tokens and are cut there; texts that then coincide are left out and counted.
 
 ## Claims
 {claims}
+
+{seeds}
 
 ## S against n, medians over trials (reviews)
 {curves}
@@ -135,6 +145,38 @@ def objectives(table: pd.DataFrame) -> list[str]:
     return lines
 
 
+def other_seeds() -> str:
+    """The quick scale at other seeds, from the file that `benchmarks.seeds` writes."""
+    if not seeds.TARGET.exists():
+        return "## Other seeds\n\nNot measured: `python -m benchmarks.seeds DIR 1-10` does it."
+    found = json.loads(seeds.TARGET.read_text(encoding="utf-8"))
+    names, figures = list(found["seeds"]), ", ".join(found["figures"])
+    about = (
+        f"The scale {found['scale']} ({figures}) at the seeds {names[0]} to {names[-1]}: at how many of them each "
+        "claim holds, stays open and fails, what was measured, and the lowest and highest end of its intervals over "
+        "all of them. `python -m benchmarks.seeds DIR 1-10` measures it."
+    )
+    return "\n".join([f"## {len(names)} other seeds", "", about, "", *seeds.table(found)])
+
+
+def _listed(numbers: pd.Series) -> str:
+    """The whole numbers of a column, from the smallest to the largest."""
+    low, high = f"{numbers.min():,.0f}", f"{numbers.max():,.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _sizes(table: pd.DataFrame) -> dict[str, str]:
+    """What the specs chose, read from the rows."""
+    deep = table[(table["map"] == "drf") & (table["words_from"] == "corpus")]
+    lessons = table[table["kind"] == "learning"]
+    return {
+        "deep_d": _listed(deep["d"]),
+        "deep_trials": _listed(deep.groupby("n")["trial"].nunique()),
+        "texts": _listed(lessons["N"]),
+        "samples": _listed(lessons.groupby(["map", "n"])["sample"].nunique()),
+    }
+
+
 def _wall(run: dict[str, Any]) -> str:
     """How long the whole run took; one that went on from earlier cells has no such time."""
     return f"{run['seconds'] / 60:.0f} minutes from start to end, " if run["cells_kept_from_before"] == 0 else ""
@@ -147,6 +189,9 @@ def page(folder: Path) -> str:
     table = read_results(folder / "results.parquet")
     held = sum(claim["holds"] is True for claim in found)
     return TEXT.format(
+        **_sizes(table),
+        chance=by_chance(claim["intervals"] for claim in found),
+        seeds=other_seeds(),
         held=held,
         all=len(found),
         encoders=", ".join(sorted(table["encoder"].dropna().unique())),

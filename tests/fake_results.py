@@ -16,7 +16,7 @@ REVIEW = ("[CLS]", "i", "went", "in", "expecting", SCRIPT, "very", "little", "&"
 SENTENCES = ("I love her much", "I love her smile")
 
 
-def results(seed: int = 0, trials: int = 10, samples: int = 10) -> pd.DataFrame:
+def results(seed: int = 0, trials: int = 10, samples: int = 20) -> pd.DataFrame:
     """All kinds of rows in one table, sorted as `experiments` sorts them."""
     draw = np.random.default_rng(seed)
     rows = [
@@ -155,6 +155,7 @@ def _several_words(draw: np.random.Generator, trials: int) -> list[dict[str, obj
 
 
 LESSONS = (("rf", 15), ("rf", 40), ("attention", 40), ("attention", 120), ("attention-relu", 120))
+BETWEEN = (20, 28)  # lengths of RF at which the alignment alone was measured
 
 
 def _learning(draw: np.random.Generator, samples: int) -> list[dict[str, object]]:
@@ -180,6 +181,17 @@ def _learning(draw: np.random.Generator, samples: int) -> list[dict[str, object]
                 for g in GRID:
                     y_delta = -min(g, reach) * draw.uniform(0.95, 1)
                     rows.append(_lesson(draw, about, "frontier", y_delta, 1 - 0.8 * (1 - lowest)) | {"g": g})
+    for n, sample in itertools.product(BETWEEN, range(samples)):
+        about = {
+            "map": "rf",
+            "n": n,
+            "sample": sample,
+            "training": "fine-tuned",
+            "yf": draw.uniform(-0.7, 0.7),
+            "rho": 0.7,
+        }
+        lowest = 1 - math.sqrt(3) / n * draw.uniform(0.95, 1.05)
+        rows.append(_lesson(draw, about, "lowest-alignment", draw.uniform(-0.2, 0.2), lowest))
     return rows
 
 

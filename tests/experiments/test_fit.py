@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from oneword.errors import NonFiniteError, RangeError
-from oneword.experiments.fit import exponent, fits, mean, ratio, share
+from oneword.experiments.fit import exponent, fits, mean, per_layer, ratio, share
 from tests.fake_results import results
 
 
@@ -50,6 +50,49 @@ def test_the_interval_is_as_wide_as_theory_says():
     x = np.repeat(np.log([10, 20, 40, 80]), 40)
     sigma = 0.1 / math.sqrt(((x - x.mean()) ** 2).sum())
     assert fitted.high - fitted.low == pytest.approx(2 * 1.96 * sigma, rel=0.2)
+
+
+def layers(c=0.03, bend=0.0, noise=0.0, seed=0, depths=(2, 4, 8), trials=8):
+    """log S = C·L + bend·L² − ½ log n, each trial with noise of its own at every depth."""
+    draw = np.random.default_rng(seed)
+    rows = [
+        (n, trial, depth, math.exp(c * depth + bend * depth**2 + noise * draw.standard_normal()) / math.sqrt(n))
+        for n in (20, 45, 100)
+        for trial in range(trials)
+        for depth in depths
+    ]
+    return pd.DataFrame(rows, columns=["n", "trial", "depth", "value"])
+
+
+def test_growth_per_layer_is_found_exactly_and_an_exponential_does_not_bend():
+    rate, rise = per_layer(layers(0.03))
+    assert (rate.value, rate.low, rate.high) == pytest.approx((0.03, 0.03, 0.03))
+    assert (rise.value, rise.low, rise.high) == pytest.approx((0, 0, 0), abs=1e-12)
+    assert rate.count == 24
+    _, rise = per_layer(layers(0.03, bend=0.01))
+    assert rise.value == pytest.approx(0.01 * ((64 - 16) / 4 - (16 - 4) / 2))
+
+
+def test_growth_per_layer_is_that_of_least_squares_on_depth_and_log_n():
+    rows = layers(noise=0.2)
+    design = np.column_stack([np.ones(len(rows)), rows["depth"], np.log(rows["n"])])
+    (_, rate, _), *_ = np.linalg.lstsq(design, np.log(rows["value"]))
+    assert per_layer(rows)[0].value == pytest.approx(rate)
+
+
+def test_intervals_of_the_growth_per_layer_contain_the_truth_as_often_as_they_say():
+    held = [0, 0]
+    for seed in range(50):
+        found = per_layer(layers(0.03, noise=0.1, seed=seed))
+        held = [count + (e.low <= truth <= e.high) for count, e, truth in zip(held, found, (0.03, 0), strict=True)]
+    assert min(held) >= 42
+
+
+def test_growth_per_layer_needs_three_depths_and_every_depth_of_a_trial():
+    with pytest.raises(RangeError, match="three depths"):
+        per_layer(layers(depths=(2, 8)))
+    with pytest.raises(NonFiniteError, match="1 of 24 trials"):
+        per_layer(layers().iloc[1:])
 
 
 def test_the_same_table_gives_the_same_interval():

@@ -100,8 +100,26 @@ def test_claims_that_fail_or_stay_open_are_marked(table, claims, tmp_path):
     assert shown.count('class="bad"') == shown.count('class="unsure"') == 1
 
 
+def test_the_verdict_says_how_many_answers_chance_may_have_turned(page, claims):
+    judged = sum(claim["intervals"] > 0 for claim in claims)
+    total = sum(claim["intervals"] for claim in claims)
+    assert 0 < judged < total
+    assert f"{judged} of {len(claims)} answers rest on 95 % intervals, {total} in all" in page
+    assert f"at most {0.025 * total:.2g} of these answers" in page
+
+
+def test_claims_lead_to_the_figure_that_shows_them_where_it_is_drawn(page, table, claims, tmp_path):
+    assert '<code>T3</code></td><td role="cell">S of RAF does not decay' in page
+    line = page[page.index("<code>T3</code>") :].partition("</tr>")[0]
+    assert '<a href="#n-over-d">figure n-over-d</a>' in line
+    assert '<section id="n-over-d">' in page
+    without = table[table["map"] != "attention"]
+    shown = without_plotly(render(without, claims, RUN, tmp_path / "r.html").read_text())
+    assert "#n-over-d" not in shown
+
+
 def test_sections_follow_the_order_of_the_argument(page):
-    order = ["contrast", "verdict", "fig2-random-features", "fig3-attention", "scores", "mass", "kinds", "n-over-d"]
+    order = ["contrast", "verdict", "fig2-random-features", "fig3-attention", "n-over-d", "scores", "mass", "kinds"]
     order += ["m-words", "positions", "fig4-fine-tuned", "fig5-retrained", "frontier", "objectives", "review"]
     order += ["fig1-attention-maps", "meaning", "provenance"]
     places = [page.index(f'<section id="{name}"') for name in order]

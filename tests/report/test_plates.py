@@ -9,7 +9,7 @@ import pytest
 from oneword.experiments.fit import fits
 from oneword.report.panels import Axis, Mark, Plate, span, ticks
 from oneword.report.paper.plates import plates
-from oneword.report.paper.series import complete, error_bound, one_word, several_words
+from oneword.report.paper.series import CHOSEN, complete, error_bound, error_slack, one_word, several_words
 from oneword.report.style import Look
 from tests.fake_results import LESSONS, SENTENCES, results
 
@@ -74,6 +74,34 @@ def test_every_map_and_length_of_the_lessons_has_its_panel(drawn):
         for panel in drawn[name].panels:
             (bound,) = [mark for mark in panel.marks if mark.label == "(2−γ)²"]
             assert bound.y == pytest.approx([max(0, 2 - x) ** 2 for x in bound.x], abs=1e-5)
+
+
+def test_what_is_shaded_is_out_of_reach_of_random_features_at_that_length(table, drawn):
+    """The paper's curve is a limit: RF gets below it at a finite n, and not into the shaded region."""
+    rows = complete(table)
+    for training, name in (("fine-tuned", "fig4-fine-tuned"), ("retrained", "fig5-retrained")):
+        for panel, (map_, n) in zip(drawn[name].panels, LESSONS, strict=True):
+            lesson = rows[(rows["map"] == map_) & (rows["n"] == n) & (rows["training"] == training)]
+            slack = error_slack(lesson[lesson["objective"].isin(CHOSEN)]).median()
+            (shaded,) = [mark for mark in panel.marks if mark.form == "band"]
+            (dashed,) = [mark for mark in panel.marks if mark.label == "bound of RF at this n"]
+            assert shaded.top == dashed.y
+            assert dashed.y == pytest.approx([max(0, 2 - x - slack) ** 2 for x in dashed.x], abs=1e-5)
+
+
+def test_lengths_that_were_measured_at_a_few_limits_alone_are_no_curve_of_the_frontier(table):
+    few = (table["map"] == "attention") & (table["n"] == 40) & (table["g"] > 0.3)
+    (plate,) = [plate for plate in plates(table[~few.fillna(False)]) if plate.id == "frontier"]
+    labels = {mark.label for panel in plate.panels for mark in panel.marks}
+    assert "RAF (softmax), n = 40" not in labels
+    assert "RAF (softmax), n = 120" in labels
+
+
+def test_the_frontier_shows_the_limit_and_the_bound_at_the_longest_texts_of_rf(drawn):
+    for panel in drawn["frontier"].panels:
+        (limit,) = [mark for mark in panel.marks if mark.label == "(2−g)²"]
+        (finite,) = [mark for mark in panel.marks if mark.label == "bound of RF at n = 40"]
+        assert all(low < high for low, high in zip(finite.y, limit.y, strict=True))
 
 
 def test_the_excess_over_the_bound_of_rf_is_never_negative_for_rf(drawn):

@@ -17,6 +17,7 @@ from rich.text import Text
 from oneword.errors import NonFiniteError
 from oneword.experiments.fit import Estimate, exponent, ratio
 from oneword.files import write_whole
+from oneword.report.paper.chance import by_chance
 from oneword.report.paper.series import first_family, widest
 from oneword.report.table import SIGNS, shown
 
@@ -33,6 +34,8 @@ class Claim:
     high: float | None
     holds: bool | None
     note: str = ""
+    intervals: int = 0  # that the answer rests on; 0 where it is open, or rests on every row
+    figure: str = ""  # the id of the figure that shows it
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -52,8 +55,9 @@ def write_verdict(claims: Sequence[Claim], path: Path) -> Path:
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """The claims for a terminal."""
-    grid = Table(box=None, pad_edge=False, header_style="bold")
+    """The claims for a terminal, and below them how many answers chance may have turned."""
+    chance = by_chance(claim.intervals for claim in claims)
+    grid = Table(box=None, pad_edge=False, header_style="bold", caption=chance, caption_justify="left")
     for name in ("", "claim", "what is claimed", "predicted"):
         grid.add_column(name)
     for name in ("measured", "95 %"):
@@ -75,21 +79,32 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 # Judging
 
-Finding = tuple[Estimate, bool | None, str]
+
+@dataclass(frozen=True)
+class Finding:
+    """What a judge found, on what it rests, and `within` which limits: those are said in the claim itself."""
+
+    estimate: Estimate
+    holds: bool | None
+    note: str
+    intervals: int = 1  # that the answer rests on; 0 where every row counts
+    within: str = ""
 
 
 class CannotTell(Exception):
     """The rows a claim needs are missing or broken; the text says which."""
 
 
-def judged(name: str, claim: str, predicted: str, judge: Callable[[], Finding]) -> Claim:
+def judged(name: str, claim: str, predicted: str, judge: Callable[[], Finding], figure: str = "") -> Claim:
     """The claim with what `judge` finds: an estimate, an answer, and on what it rests."""
     try:
-        found, holds, note = judge()
+        found = judge()
     except CannotTell as why:
-        return Claim(name, claim, predicted, None, None, None, None, str(why))
-    low, high = (x if math.isfinite(x) else None for x in (found.low, found.high))
-    return Claim(name, claim, predicted, found.value, low, high, holds, note)
+        return Claim(name, claim, predicted, None, None, None, None, str(why), figure=figure)
+    low, high = (x if math.isfinite(x) else None for x in (found.estimate.low, found.estimate.high))
+    claim += f"; {found.within}" if found.within else ""
+    intervals = 0 if found.holds is None else found.intervals
+    return Claim(name, claim, predicted, found.estimate.value, low, high, found.holds, found.note, intervals, figure)
 
 
 def need(rows: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -119,10 +134,11 @@ def each(rows: pd.DataFrame, column: str) -> dict[int, pd.DataFrame]:
     return {int(value): rows[rows[column] == value] for value in sorted(rows[column].dropna().unique())}
 
 
-def slope(rows: pd.DataFrame, column: str = "value") -> Estimate:
-    """The exponent of a column in n."""
-    if rows["n"].nunique() < 2:
-        raise CannotTell("no rows of a second n")
+def slope(rows: pd.DataFrame, column: str = "value", lengths: int = 2) -> Estimate:
+    """The exponent of a column in n, over so many lengths at least."""
+    there = rows["n"].nunique()
+    if there < lengths:
+        raise CannotTell(f"no rows of {'a second n' if lengths == 2 else f'{lengths} different n, only of {there}'}")
     try:
         return exponent(rows, y=column).estimate
     except NonFiniteError as error:
@@ -168,10 +184,17 @@ def all_of(answers: Iterable[bool | None]) -> bool | None:
 
 
 def about(rows: pd.DataFrame) -> str:
-    """The sizes a claim rests on; and the positions, where not all of them may change."""
-    few = sorted(set(rows["positions"].dropna()) - {"all"})
-    where = f", {' or '.join(few)} of the positions" if few else ""
-    return f"n = {listed(rows['n'].unique())}, d = {listed(rows['d'].unique())}, {len(rows)} rows{where}"
+    """The sizes a claim rests on."""
+    return f"n = {listed(rows['n'].unique())}, d = {listed(rows['d'].unique())}, {len(rows)} rows"
+
+
+def few_positions(rows: pd.DataFrame) -> str:
+    """What the claim is limited to where not all positions may change; nothing where they may."""
+    few = {str(count).replace("one", "1") for count in rows["positions"].dropna()} - {"all"}
+    if not few:
+        return ""
+    count = ", ".join(sorted(few))
+    return f"at {'one random position' if count == '1' else f'{count} random positions'}, not over all of them"
 
 
 def listed(numbers: Iterable[float]) -> str:

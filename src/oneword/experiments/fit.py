@@ -90,6 +90,41 @@ def exponent(table: pd.DataFrame, x: str = "n", y: str = "value", *, seed: int =
     )
 
 
+def per_layer(table: pd.DataFrame, *, seed: int = 0) -> tuple[Estimate, Estimate]:
+    """C of log S = a + C·L + b·log n, and how much the rate per layer rises from the shallowest step to the deepest.
+
+    Every trial has all depths on the same weights, so a trial is resampled with all of them, within its n. Least
+    squares then gives each trial the slope of log S on L, whatever b is, and C is their mean. Where log S is linear in
+    L, S grows like e^{CL} and the rise is 0.
+
+    Raises RangeError for fewer than three depths, and NonFiniteError where a logarithm does not exist.
+    """
+    trials = table.pivot_table(index=["n", "trial"], columns="depth", values="value", dropna=False).dropna(how="all")
+    depths, values = trials.columns.to_numpy(dtype=np.float64), trials.to_numpy(dtype=np.float64)
+    if len(depths) < 3:
+        raise RangeError(f"expected at least three depths to fit e^(CL), got {len(depths)}")
+    bad = int((~(np.isfinite(values) & (values > 0)).all(axis=1)).sum())
+    if bad:
+        raise NonFiniteError(f"expected S > 0 at every depth of every trial, got {bad} of {len(values)} trials without")
+    logs, centred = np.log(values), depths - depths.mean()
+    rates = np.diff(logs, axis=1) / np.diff(depths)
+    lengths = trials.index.get_level_values("n").to_numpy()
+    c, rise = (
+        _mean_within(each, lengths, seed) for each in (logs @ centred / (centred @ centred), rates[:, -1] - rates[:, 0])
+    )
+    return c, rise
+
+
+def _mean_within(values: _Array, lengths: ArrayLike, seed: int) -> Estimate:
+    """The mean over all trials, resampled within each length."""
+    samples = [values[np.asarray(lengths) == n] for n in np.unique(lengths)]
+
+    def together(*samples: _Array, axis: int = -1) -> Any:
+        return sum(sample.shape[axis] * sample.mean(axis=axis) for sample in samples) / len(values)
+
+    return _bootstrapped(samples, together, seed)
+
+
 def mean(values: ArrayLike, *, seed: int = 0) -> Estimate:
     """The mean over trials."""
     return _bootstrapped([_finite(values)], lambda sample, axis=-1: sample.mean(axis=axis), seed)

@@ -42,8 +42,9 @@ CAPTIONS = {
     ),
     "n-over-d": (
         "S of RAF against n/d",
-        "T3 asks for d/log⁴d = Ω(n). Drawn against n/d, the curves show from where on a text is too long for its "
-        "dimension. Searched, so lower bounds on S.",
+        "T3 asks for d/log⁴d = Ω(n). At widths below about 5,500, log⁴d is larger than d, so the condition is not met "
+        "and what is seen here goes beyond the theorem. Drawn against n/d, the curves show from where on a text is too "
+        "long for its dimension. Searched, so lower bounds on S.",
     ),
     "m-words": (
         "Changing several words at once",
@@ -57,9 +58,10 @@ CAPTIONS = {
     ),
     "fig4-fine-tuned": (
         "Fig. 4: the error on the changed text after fine-tuning",
-        "One dot a lesson and objective: the model was fine-tuned on the new text alone (T4). The curve is (2−γ)², "
-        "up to o(1) a lower bound for RF: the shaded region is out of reach for RF, and not for RAF. Errors are "
-        "exact for the change that was found; those above 9 are drawn at 9.",
+        "One dot a lesson and objective: the model was fine-tuned on the new text alone (T4). Solid: (2−γ)², the "
+        "bound of RF as n → ∞. Dashed: max(0, 2−γ−ε)², its bound at this n, with the median ε of the lessons; the "
+        "shaded region below it is out of reach for RF, and not for RAF. Errors are exact for the change that was "
+        "found; those above 9 are drawn at 9.",
     ),
     "fig5-retrained": (
         "Fig. 5: the error on the changed text after retraining",
@@ -68,7 +70,9 @@ CAPTIONS = {
     "frontier": (
         "The frontier: the lowest error under γ ≤ g",
         "Medians over lessons, bands from quartile to quartile. Every error is attained by a change that was found, "
-        "so the true frontier lies at or below. Curve: (2−g)², the bound of RF.",
+        "so the true frontier lies at or below. Solid: (2−g)², the bound of RF as n → ∞, which RF itself can undercut "
+        "at a finite n. Dashed: max(0, 2−g−ε)², its bound at its longest texts, with the median ε of the lessons. The "
+        "claims compare each lesson with its own bound.",
     ),
     "objectives": (
         "Three objectives to choose the change by",

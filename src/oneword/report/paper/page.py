@@ -13,9 +13,11 @@ from typing import Any
 import pandas as pd
 
 from oneword.files import write_whole
+from oneword.report.paper.chance import by_chance
 from oneword.report.paper.charts import charts, same_legend
-from oneword.report.paper.plates import fit_of, plates, pupils
+from oneword.report.paper.plates import fit_of, plates
 from oneword.report.paper.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
+from oneword.report.paper.taught import pupils
 from oneword.report.style import MAPS, OBJECTIVES
 from oneword.report.table import SIGNS, shown
 from oneword.report.templating import missing_for_pages, page_template
@@ -47,7 +49,8 @@ def render(
         drawn.append(about | {"charts": specs, "one_legend": bool(specs) and same_legend(specs)})
     table = complete(table)
     text = template.render(
-        claims=[_claim(claim) for claim in claims],
+        claims=[_claim(claim, {plate["id"] for plate in drawn if plate["charts"]}) for claim in claims],
+        chance=by_chance(claim.get("intervals", 0) for claim in claims),
         cards=[_judged(claims), *headlines(table, fits)],
         plates=drawn,
         specs={
@@ -83,9 +86,11 @@ def _extra() -> tuple[Any, Any]:
     return template, Markup(get_plotlyjs())
 
 
-def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+def _claim(claim: Mapping[str, Any], drawn: set[str]) -> dict[str, Any]:
     answer, look = ANSWERS[claim["holds"]]
-    return {"note": "", **claim, "sign": SIGNS[claim["holds"]], "answer": answer, "look": look}
+    figure = claim.get("figure", "")
+    about = {"sign": SIGNS[claim["holds"]], "answer": answer, "look": look}
+    return {"note": "", **claim, **about, "figure": figure if figure in drawn else ""}
 
 
 def _judged(claims: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -163,8 +168,8 @@ def _learnt(frontier: pd.DataFrame) -> dict[str, str] | None:
     points = points[points["training"] == points["training"].max()]
     if points.empty:
         return None
-    g, err = points["g"].max(), points["err"].median()
-    label = f"lowest error of RAF on the changed text under γ ≤ {g:g}, where (2−g)² is {(2 - g) ** 2:.3g}"
+    g, err, bound = points["g"].max(), points["err"].median(), error_bound(points, "g").median()
+    label = f"lowest error of RAF on the changed text under γ ≤ {g:g}; RF at such lengths keeps {bound:.2g} or more"
     note = f"attained by changes that were found, median of {len(points)} lessons, {points['training'].iloc[0]}"
     return _card("0" if err < ROUNDING else f"≤ {err:.2g}", label, note)
 

@@ -6,45 +6,36 @@ values are lower bounds on S, certificates are upper bounds, a bound curve is wh
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from oneword.report.panels import Axis, Heat, Mark, Panel, Plate, numbers
-from oneword.report.paper.captions import CAPTIONS
+from oneword.report.paper.parts import BOUND, medians, plate_of
 from oneword.report.paper.series import (
     complete,
-    error_bound,
     first_family,
-    lessons,
     of_kind,
     of_map,
     one_word,
     several_words,
     widest,
 )
+from oneword.report.paper.taught import taught
 from oneword.report.style import (
-    BLACK,
     FAMILIES,
     GREY,
     KINDS,
     MAPS,
-    OBJECTIVES,
-    SKY,
-    TRAININGS,
     Look,
     step,
 )
 from oneword.report.table import shown
 
 REFERENCE = Look("", GREY, "", "")
-BOUND = Look("", BLACK, "", "")
 VACUOUS = 3.0  # certificates further than this above the value say nothing of it, and would flatten the picture
 OTHER_SCORES = [map_ for map_ in MAPS if map_.startswith("attention-") and map_ != "attention-relu"]
-TOP = 9.0  # errors above are drawn here, as the captions say
 LENGTH, S = Axis("n, words in the text", log=True), Axis("word sensitivity S", log=True)
 SYMBOLS = {"rf": "S_RF", "drf": "S_DRF", "attention": "S_RAF", "attention-relu": "S_ReLU-RAF"}  # of the paper
 
@@ -60,17 +51,14 @@ def plates(table: pd.DataFrame, fits: pd.DataFrame | None = None) -> list[Plate]
         contrast(papers, fits),
         random_features(curves, fits),
         attention(papers, fits),
+        condition(curves),
         scores(compared, fits),
         families(curves, fits),
         mass(curves),
         kinds(curves),
-        condition(curves),
         words(table),
         positions(curves),
-        learning(table, "fine-tuned"),
-        learning(table, "retrained"),
-        frontier(table),
-        objectives(table),
+        *taught(table),
         attention_maps(table),
     ]
 
@@ -92,14 +80,14 @@ def contrast(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
         marks += _curve(rows, look, f"{name}{_slope(rows, fits)}", band=True)
         marks += _fit_line(rows, look, fits)
     marks += _references(marks)
-    return _plate(
+    return plate_of(
         "contrast", [Panel("", _lengths(curves), S, tuple(marks))] if marks else [], "sensitivity of one changed word"
     )
 
 
 def random_features(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
     """Fig. 2: RF by dimension, deep RF by depth."""
-    return _plate(
+    return plate_of(
         "fig2-random-features",
         [
             *_ladder(of_map(curves, "rf"), "d", fits, "RF", (-0.5,)),
@@ -116,7 +104,7 @@ def attention(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
         for map_ in ("attention", "attention-relu", "attention-relu-unnormalised")
         for panel in _ladder(of_map(curves, map_), "d", fits, MAPS[map_].name, (0.0, -0.5))
     ]
-    return _plate("fig3-attention", panels, "RAF or ReLU-RAF", share_y=True)
+    return plate_of("fig3-attention", panels, "RAF or ReLU-RAF", share_y=True)
 
 
 def scores(compared: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
@@ -128,7 +116,7 @@ def scores(compared: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
             marks += _curve(rows, look, f"{look.name}{_slope(rows, fits)}")
     title = f"d = {compared['d'].max():g}" if marks else ""
     panels = [Panel(title, _lengths(compared), S, (*marks, *_references(marks)))] if marks else []
-    return _plate("scores", panels, "three scores of attention at one d")
+    return plate_of("scores", panels, "three scores of attention at one d")
 
 
 def every_score(curves: pd.DataFrame) -> pd.DataFrame:
@@ -151,7 +139,7 @@ def families(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plate:
                 marks += _curve(rows, look, f"{look.name}, d = {rows['d'].max():g}{_slope(rows, fits)}")
         if marks:
             panels.append(Panel(MAPS[map_].name, _lengths(of_map(curves, map_)), _s(map_), tuple(marks)))
-    return _plate("families", panels if curves["words_from"].nunique() > 1 else [], "more than one family of words")
+    return plate_of("families", panels if curves["words_from"].nunique() > 1 else [], "more than one family of words")
 
 
 def kinds(curves: pd.DataFrame) -> Plate:
@@ -163,11 +151,11 @@ def kinds(curves: pd.DataFrame) -> Plate:
         for column, look in KINDS.items():
             there = rows[rows[column] > 0]
             if len(there):
-                n, middle = _medians(there, column)
+                n, middle = medians(there, column)
                 marks.append(Mark("points", n, middle, look, look.name))
         if len(marks) > 1:
             panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), _s(map_), tuple(marks)))
-    return _plate("kinds", panels, "certificates, real words or random changes beside searched values")
+    return plate_of("kinds", panels, "certificates, real words or random changes beside searched values")
 
 
 def mass(curves: pd.DataFrame) -> Plate:
@@ -183,7 +171,7 @@ def mass(curves: pd.DataFrame) -> Plate:
             ]
             axis = Axis("attention on word i", low=0, high=1)
             panels.append(Panel(f"{look.name}, d = {rows['d'].max():g}", _lengths(rows), axis, tuple(marks)))
-    return _plate("mass", panels, "the attention on the changed word", share_y=True)
+    return plate_of("mass", panels, "the attention on the changed word", share_y=True)
 
 
 def condition(curves: pd.DataFrame) -> Plate:
@@ -198,7 +186,7 @@ def condition(curves: pd.DataFrame) -> Plate:
         marks += _curve(rows[rows["d"] == d], look, f"d = {d:g}", x="per")
     axis = Axis("n/d, words over dimension", log=True)
     panel = Panel(MAPS["attention"].name, axis, replace(_s("attention"), low=1.0), tuple(marks))
-    return _plate("n-over-d", [panel] if marks else [], "RAF")
+    return plate_of("n-over-d", [panel] if marks else [], "RAF")
 
 
 def words(table: pd.DataFrame) -> Plate:
@@ -217,7 +205,7 @@ def words(table: pd.DataFrame) -> Plate:
             marks.append(Mark("line", numbers(law["changed"]), numbers(law["law"]), BOUND, label, dash="dash"))
     axis = Axis("m, words changed at once", log=True, at=numbers(sorted(rows["changed"].unique())))
     panel = Panel("", axis, replace(S, label="word sensitivity S^(m)"), tuple(marks))
-    return _plate("m-words", [panel] if marks else [], "several words changed at once")
+    return plate_of("m-words", [panel] if marks else [], "several words changed at once")
 
 
 def positions(curves: pd.DataFrame) -> Plate:
@@ -231,66 +219,10 @@ def positions(curves: pd.DataFrame) -> Plate:
                 *_curve(rows, replace(REFERENCE, marker="o", symbol="circle"), "position 0 only", "first"),
             ]
             panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), _s(map_), tuple(marks)))
-    return _plate("positions", panels, "values at position 0 alone")
+    return plate_of("positions", panels, "values at position 0 alone")
 
 
-# Learning
-
-
-def learning(table: pd.DataFrame, training: str) -> Plate:
-    """Fig. 4 and 5: the error on the changed text against γ."""
-    rows = lessons(table)
-    rows = rows[rows["training"] == training]
-    widest_gamma = max(2.0, rows["gamma"].max()) if len(rows) else 2.0
-    panels = []
-    for name, some in pupils(rows):
-        marks = [_forbidden(widest_gamma)]
-        for objective, look in OBJECTIVES.items():
-            chosen = some[some["objective"] == objective]
-            if len(chosen):
-                marks.append(Mark("dots", numbers(chosen["gamma"]), _capped(chosen["err"]), look, look.name))
-        axes = Axis("γ, change under the old model", low=0), Axis("Err, changed text", low=0)
-        panels.append(Panel(name, *axes, (*marks, _bound(widest_gamma))))
-    number = 4 if training == "fine-tuned" else 5
-    return _plate(f"fig{number}-{training}", panels, f"lessons, {training}", share_y=True)
-
-
-def frontier(table: pd.DataFrame) -> Plate:
-    """The lowest error under γ ≤ g, beside the bound of RF."""
-    rows = lessons(table, "frontier")
-    panels = []
-    for training, title in TRAININGS.items():
-        marks = []
-        of_training = rows[rows["training"] == training]
-        for name, some in pupils(of_training):
-            look = _of_length(some, of_training)
-            g, middle = _medians(some, "err", "g")
-            quarter = numbers(some.groupby("g")["err"].quantile(0.25))
-            marks.append(Mark("band", g, quarter, look, top=numbers(some.groupby("g")["err"].quantile(0.75))))
-            marks.append(Mark("points", g, middle, look, name))
-        if marks:
-            axes = Axis("g, the largest γ allowed", low=0), Axis("lowest Err, γ ≤ g", low=0)
-            panels.append(Panel(title, *axes, (*marks, _bound(float(rows["g"].max()), "g"))))
-    return _plate("frontier", panels, "objective = frontier", share_y=True)
-
-
-def objectives(table: pd.DataFrame) -> Plate:
-    """Three ways to choose Δ: how far below the bound of RF each of them gets."""
-    rows = lessons(table)
-    rows = rows.assign(excess=rows["err"] - error_bound(rows))
-    panels = []
-    for training, title in TRAININGS.items():
-        those = pupils(rows[rows["training"] == training])
-        marks = [Mark("line", (-0.5, len(those) - 0.5), (0.0, 0.0), BOUND, "bound of RF", dash="dash")]
-        for shift, (objective, look) in zip((-0.22, 0.0, 0.22), OBJECTIVES.items(), strict=True):
-            each = [some.loc[some["objective"] == objective, "excess"] for _, some in those]
-            x = [index + shift for index, values in enumerate(each) for _ in values]
-            if x:
-                marks.append(Mark("dots", numbers(x), _capped(v for values in each for v in values), look, look.name))
-        if those:
-            names = Axis("", names=tuple(name.replace(" (softmax)", "").replace(", ", "\n") for name, _ in those))
-            panels.append(Panel(title, names, Axis("Err − bound of RF"), tuple(marks)))
-    return _plate("objectives", panels, "lessons", share_y=True)
+# Fig. 1
 
 
 def attention_maps(table: pd.DataFrame) -> Plate:
@@ -305,17 +237,10 @@ def attention_maps(table: pd.DataFrame) -> Plate:
         heat = Heat(tuple(map(str, tokens)), tuple(numbers(line) for line in weights.to_numpy()))
         panels.append(Panel(f"“{some['text'].iloc[0]}”", Axis("to"), Axis("from"), heat=heat))
     name = ", ".join(sorted(set(rows["encoder"].dropna())))
-    return _plate("fig1-attention-maps", panels, "attention maps", encoder=name)
+    return plate_of("fig1-attention-maps", panels, "attention maps", encoder=name)
 
 
 # Parts
-
-
-def _plate(id_: str, panels: Iterable[Panel], missing: str, *, share_y: bool = False, encoder: str = "") -> Plate:
-    each = tuple(panels)
-    title, caption = CAPTIONS[id_]
-    caption = caption.replace("{encoder}", encoder)
-    return Plate(id_, title, caption, each, "" if each else f"no rows with {missing}", share_y)
 
 
 def _main(rows: pd.DataFrame) -> pd.DataFrame:
@@ -336,20 +261,15 @@ def _lengths(rows: pd.DataFrame) -> Axis:
     return replace(LENGTH, at=numbers(sorted(rows["n"].unique())))
 
 
-def _medians(rows: pd.DataFrame, column: str, x: str = "n") -> tuple[tuple[float, ...], tuple[float, ...]]:
-    middle = rows.groupby(x)[column].median()
-    return numbers(middle.index), numbers(middle)
-
-
 def _curve(
     rows: pd.DataFrame, look: Look, label: str, column: str = "value", x: str = "n", band: bool = False
 ) -> list[Mark]:
     """Trials as dots, medians joined; the band reaches from the medians up to those of the certificates."""
-    at, middle = _medians(rows, column, x)
+    at, middle = medians(rows, column, x)
     marks = []
     certified = rows[rows["upper"] <= VACUOUS * rows["value"]]
     if band and len(certified):
-        low, top = _medians(certified, "value", x), _medians(certified, "upper", x)
+        low, top = medians(certified, "value", x), medians(certified, "upper", x)
         marks.append(Mark("band", low[0], low[1], look, top=top[1]))
     if len(rows) > len(at):
         marks.append(Mark("dots", numbers(rows[x]), numbers(rows[column]), look))
@@ -413,35 +333,3 @@ def _references(marks: list[Mark], slopes: tuple[float, ...] = (0.0, -0.5)) -> l
     start = min(mark.y[0] * (mark.x[0] / n[0]) ** 0.5 for mark in lines)
     level = {0.0: np.ones(2), -0.5: 0.8 * start * (n / n[0]) ** -0.5}
     return [Mark("line", numbers(n), numbers(level[slope]), REFERENCE, names[slope], dash="dot") for slope in slopes]
-
-
-def pupils(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The lessons of each map and length."""
-    return [
-        (f"{MAPS[map_].name}, n = {n:g}", some[some["n"] == n])
-        for map_ in MAPS
-        if len(some := rows[rows["map"] == map_])
-        for n in sorted(some["n"].unique())
-    ]
-
-
-def _of_length(some: pd.DataFrame, rows: pd.DataFrame) -> Look:
-    """The look of a map; the shorter of its lengths with an open mark."""
-    look = MAPS[some["map"].iloc[0]]
-    shorter = some["n"].max() < rows.loc[rows["map"] == some["map"].iloc[0], "n"].max()
-    return replace(look, marker="x", symbol=f"{look.symbol}-open") if shorter else look
-
-
-def _capped(errors: Iterable[float]) -> tuple[float, ...]:
-    """Errors as drawn: a few that reach fifty would leave no room for the bound, which ends at four."""
-    return numbers(min(error, TOP) if math.isfinite(error) else error for error in errors)
-
-
-def _bound(until: float, name: str = "γ") -> Mark:
-    x = np.linspace(0, until, 61)
-    return Mark("line", numbers(x), numbers(np.clip(2 - x, 0, None) ** 2), BOUND, f"(2−{name})²")
-
-
-def _forbidden(until: float) -> Mark:
-    curve = _bound(until)
-    return Mark("band", curve.x, (0.0,) * len(curve.x), Look("", SKY, "", ""), top=curve.y)
