@@ -8,6 +8,7 @@ families, and of all-MiniLM-L6-v2, in four precisions.
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -55,7 +56,7 @@ def attack(
             case = f"{phi.name} {phi.precision} {phi.question.output} {phi.question.layer} {phi.pooling}"
             if made.upper is None:
                 without.add(f"{case}: {made.how}")
-            elif "moves by the change itself" not in made.how:  # layer 0 of decoders: a radius, not a ceiling
+            else:
                 changed = _changed(phi, probe.X, row, made.how, rng, steps)
                 with torch.no_grad():
                     moved = phi(changed).double().flatten(1) - probe.clean.double().flatten()
@@ -63,7 +64,7 @@ def attack(
                 # Numbers that overflow are refused elsewhere; where the mean of a row drowns its spread, a LayerNorm in
                 # the model's precision is none any more.
                 sound = share.isfinite()
-                if phi.question.output != "attention":
+                if phi.question.output != "attention" and made.kind == "ceiling":
                     sound &= unsteadiness(phi, changed) <= STEADY
                 unsteady += int((~sound).sum())
                 above += int((share[~sound] > 1).sum())
@@ -119,10 +120,15 @@ def _questions(phi: TransformerFeatures, language: bool) -> Iterator[Transformer
 def _changed(
     phi: TransformerFeatures, X: Tensor, row: int, covers: str, rng: np.random.Generator, steps: int
 ) -> Tensor:
-    """Texts that the ceiling speaks of: the rows that it covers become anything at all."""
+    """Texts that the bound speaks of: the rows that it covers become anything at all, or move within the radius."""
     n, d = X.shape
-    last = row + 1 if "this word, of" in covers else n
-    first = row if "this word" in covers else 0
+    if "the change itself" in covers:  # layer 0 of decoders
+        texts = X.repeat(50, 1, 1)
+        wild = torch.from_numpy(rng.standard_normal((50, d))).to(X)
+        texts[:, row] += math.sqrt(d) * wild / wild.norm(dim=1, keepdim=True)
+        return texts
+    last = row + 1 if "these rows" in covers else n
+    first = 0 if "any words" in covers else row
     largest = float(torch.finfo(phi.precision).max) / 1e3
     texts = []
     for size in SIZES:

@@ -14,14 +14,15 @@ from torch import Tensor, nn
 import oneword as ow
 from benchmarks.ceilings import attack
 from oneword.bounds.ceiling import Ceiling, ceiling
+from oneword.bounds.certificate import certificate
 from oneword.bounds.ranges import Ellipsoid
 from oneword.maps.last_steps import STEADY, Norm, UnknownSteps, last_steps, recognised, unsteadiness
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from tests.bounds.test_ranges import primal
-from tests.text.tiny_models import write_model
+from tests.text.tiny_models import byte_level, write_model
 
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 TEXT = "not good, not bad, not for everyone"
 POST = ("bert", "roberta", "mpnet", "electra", "distilbert")
 PRE = ("gpt2", "llama", "gemma")
@@ -217,7 +218,7 @@ def test_in_models_that_read_both_ways_it_is_the_same_for_every_word(model: Any)
 def test_at_layer_0_only_the_changed_word_moves(model: Any) -> None:
     encoder, decoder = model("bert").select(layer=0), model("llama").select(layer=0)
     assert len(set(upper(encoder).tolist())) > 1
-    assert "this word, of any size" in ceilings(encoder).how
+    assert "these rows, of any size" in ceilings(encoder).how
     made = ceilings(decoder)
     assert (made.how, made.any_size) == ("layer 0 moves by the change itself", False)
     assert made.upper is not None
@@ -231,8 +232,9 @@ def test_attention_moves_at_most_to_the_corner_that_it_is_farthest_from(model: A
     with torch.no_grad():
         a = phi(X).double()
     truth = []
-    for i in range(len(a)):
-        rows = [max((a[j] - corner).norm() for corner in torch.eye(len(a)).double()[: j + 1]) for j in range(i, len(a))]
+    corners = torch.eye(len(a)).double()
+    for i in range(len(a)):  # a corner of the words that a row sees, or no word at all
+        rows = [max(a[j].norm(), *((a[j] - corner).norm() for corner in corners[: j + 1])) for j in range(i, len(a))]
         truth.append(math.sqrt(sum(float(row) ** 2 for row in rows)))
     torch.testing.assert_close(upper(phi, "not good"), torch.tensor(truth).double(), rtol=1e-3, atol=1e-4)
 
@@ -253,7 +255,8 @@ def test_half_precision_is_measured_and_its_rounding_is_added(dtype: torch.dtype
     phi = model("bert", True, dtype).select(output="pooled")
     assert (phi.precision, phi.dtype) == (dtype, torch.float32)
     s = ow.sensitivity(phi, phi.encode(TEXT), search=ow.Ascent.quick(), baseline=0)
-    single = ow.sensitivity(model("bert").select(output="pooled"), phi.encode(TEXT), certify=ow.Certify.plain())
+    own = model("bert").select(output="pooled")
+    single = ow.sensitivity(own, phi.encode(TEXT), search=ow.Ascent.quick(), baseline=0)
     assert s.upper is not None
     assert single.upper is not None
     assert s.value <= s.upper
@@ -318,3 +321,94 @@ def test_a_result_names_its_ceiling_and_how_much_of_it_is_reached(model: Any, tm
     without = ow.sensitivity(model("gpt2").select(layer=1), phi.encode(TEXT), search=ow.Ascent.quick(), baseline=0)
     assert (without.upper, without.upper_kind) == (None, "none")
     assert "no ceiling: layer 1 does not end in a norm" in repr(without)
+
+
+# What an attack found once ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_norm_is_not_taken_for_a_multiple_of_the_words(dtype: torch.dtype, model: Any) -> None:
+    """In half precision a coarse comparison would call layer 0 of an encoder linear."""
+    phi = model("bert", True, dtype).select(layer=0)
+    assert ceilings(phi).any_size
+    s = ow.sensitivity(phi, phi.encode("no"), search=ow.Ascent.quick(), baseline=0)
+    assert s.upper is not None
+    assert 0 < s.value <= s.upper
+
+
+def built(name: str, head: str = "Model", seed: int = 0, spread: float = 1.0, **settings: Any) -> TransformerFeatures:
+    """A tiny random model of any class, in memory."""
+    small = {"vocab_size": 400, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+    small |= {"intermediate_size": 16, "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 0}
+    torch.manual_seed(seed)
+    wanted = {key: value for key, value in (small | settings).items() if value is not None}
+    config = getattr(transformers, f"{name}Config")(**wanted)
+    made = getattr(transformers, f"{name}{head}")(config).eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            nn.init.normal_(parameter, std=spread)
+    return TransformerFeatures.of(made, byte_level())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_encoder_whose_attention_is_saturated_is_not_causal(seed: int) -> None:
+    assert not built("Bert", seed=seed).causal
+    window = {"local_attention": 2, "layer_types": ["sliding_attention"], "cls_token_id": 0, "sep_token_id": 2}
+    assert not built("ModernBert", seed=seed, eos_token_id=2, **window).causal
+    assert built("Llama", seed=seed, spread=0.3, num_key_value_heads=1).causal
+
+
+def test_attention_may_go_to_no_word_at_all() -> None:
+    """A word that is alone has all the attention, unless the model has a sink."""
+    experts = {"num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8, "num_key_value_heads": 1}
+    phi = built("GptOss", spread=0.3, **experts).select(output="attention")
+    probe = phi.at(phi.encoder.layer0.word[:1].clone())
+    made = ceiling(probe, torch.tensor([[0]]), ow.Ball(), None)  # type: ignore[arg-type]
+    assert made.upper is not None
+    with torch.no_grad():
+        moved = [(phi(scale * probe.X) - probe.clean).norm() for scale in (-100, -1, 0, 10, 1e4)]
+    assert max(map(float, moved)) <= float(made.upper[0])
+
+
+@pytest.mark.parametrize("case", ["hook", "forward"])
+def test_a_last_matrix_that_gives_something_else_has_no_ceiling(case: str) -> None:
+    phi = built("Llama", "ForCausalLM", spread=0.3, num_key_value_heads=1).select(output="logits")
+    assert ceilings(phi).upper is not None
+    head: Any = phi.model.lm_head
+    if case == "hook":
+        head.register_forward_hook(lambda module, args, out: 5 * out)
+    else:
+        plain = head.forward
+        head.forward = lambda x: 5 * plain(x)
+    assert ceilings(phi).how == "no ceiling: its last matrix gives something else than its product"
+
+
+def test_models_with_other_rows_than_words_say_so() -> None:
+    sizes = {"d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 16, "block_sizes": [1, 1], "num_decoder_layers": 1}
+    phi = built("Funnel", "BaseModel", spread=0.3, num_hidden_layers=None, **sizes)
+    for output in ("hidden", "pooled", "attention"):
+        made = ceilings(phi.select(output=output))
+        assert made.upper is None
+        assert "not those of the words" in made.how
+
+
+def test_a_model_may_write_into_its_input() -> None:
+    phi = built("CTRL", spread=0.3, n_embd=16, dff=16, n_layer=1, n_head=2)
+    X = phi.encode(TEXT).X
+    before = X.clone()
+    with torch.no_grad():
+        assert torch.equal(phi(X), phi(X))
+    assert torch.equal(X, before)
+
+
+def test_one_label_a_word_is_not_centred() -> None:
+    assert built("Bert", "ForTokenClassification", num_labels=3).select(output="logits").describe()["centred"]
+    assert not built("Bert", "ForTokenClassification", num_labels=1).select(output="logits").describe()["centred"]
+
+
+def test_a_ceiling_that_a_search_went_beyond_is_withdrawn(model: Any) -> None:
+    phi = model("bert").select(output="pooled")
+    probe, row = phi.at(phi.encode(TEXT).X), torch.tensor([[1]])
+    made = certificate(probe, row, ow.Ball(), torch.tensor([1e9]), ow.Certify.plain())
+    assert (made.upper, made.kind) == (None, "none")
+    assert "a search went beyond it" in made.how

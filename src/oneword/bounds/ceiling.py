@@ -13,17 +13,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from oneword._random import stream
 from oneword.bounds.ranges import Box, Ellipsoid, Range
-from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps
+from oneword.maps.checkpoints import nothing_comes_back
+from oneword.maps.last_steps import STEADY, LastSteps, UnknownSteps, last_steps
 from oneword.maps.model_question import sees_no_constant
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.perturb import Constraint
 
 Rows = Int[Tensor, "p m"]
-# Rows that nothing reaches are computed anew in batches of another size: what a deep model may lose there, in units of
-# its precision, for each of its layers.
-_ANEW = 64
+# Rows that nothing reaches are computed anew in batches of another size: what that may change, in units of the model's
+# precision, in the embeddings and in each layer.
+_ANEW_AT_FIRST, _ANEW = 4, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +55,28 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
     moving, covers = _moving(phi, probe, rows, any_set)
     if phi.question.output == "attention":
         return Ceiling(_attention(phi, probe, moving), covers)
-    if _embedded(phi) and not any_set and (gain := _embedding_gain(phi, probe.X)) is not None:
-        return Ceiling(
-            _embeddings(phi, probe, rows, within, gain), "layer 0 moves by the change itself", any_size=False
-        )
-    steps = last_steps(phi, probe.X)
+    try:
+        steps = last_steps(phi, probe.X)
+    except UnknownSteps:
+        gain = _embedding_gain(phi, probe.X) if _embedded(phi) and not any_set else None
+        if gain is None:
+            raise
+        upper = _embeddings(phi, probe, rows, within, gain)
+        return Ceiling(upper, "layer 0 moves by the change itself", any_size=False)
     with torch.no_grad():
         clean = phi.rows(probe.X[None])[0].double().cpu()
+    if phi.question.output != "logits" and len(clean) != probe.n:
+        raise UnknownSteps("its rows are not those of the words")
     made = _Rows(phi, steps, clean)
-    return Ceiling(made.logits(moving) if phi.question.output == "logits" else made.pooled(phi.pooling, moving), covers)
+    upper = made.logits(moving) if phi.question.output == "logits" else made.pooled(phi.pooling, moving)
+    steady = (
+        f" (while means of rows stay below {STEADY:g} spreads)" if steps.norm is not None and steps.norm.centred else ""
+    )
+    return Ceiling(upper, covers + steady)
+
+
+def _anew(phi: TransformerFeatures) -> int:
+    return _ANEW_AT_FIRST + _ANEW * phi.question.layer
 
 
 def _embedded(phi: TransformerFeatures) -> bool:
@@ -77,8 +92,8 @@ def _moving(
     if _embedded(phi) and not any_set:
         if not _apart(phi, probe.X):
             raise UnknownSteps("words mix before its first layer")
-        return (rows[:, :, None] == at).any(1), "ceiling: any change of this word, of any size"
-    if any_set or not phi.causal:
+        return (rows[:, :, None] == at).any(1), "ceiling: any change of these rows, of any size"
+    if any_set or not phi.causal or not nothing_comes_back(phi.checkpoint.base, probe.X.to(phi.precision)):
         return torch.ones((len(rows), probe.n), dtype=torch.bool), "ceiling: any change of any words, of any size"
     first = rows.min(1).values
     return at >= first[:, None], "ceiling: any change of this word and of those after it, of any size"
@@ -95,7 +110,7 @@ class _Rows:
         self.rounding = 0.0 if steps.norm is None else steps.norm.rounding
         if steps.weight is not None:
             self.rounding = self._through(steps.weight)
-        self.anew = _ANEW * (1 + phi.layers) * self.unit * self.clean.norm(dim=1)
+        self.anew = _anew(phi) * self.unit * self.clean.norm(dim=1)
 
     def _through(self, weight: Float[Tensor, "p d"]) -> float:
         """What rounding can add to a row after the last matrix: that of its input, of its sums and of its outputs."""
@@ -144,17 +159,29 @@ def _range(phi: TransformerFeatures, steps: LastSteps) -> Range:
 
 
 def _attention(phi: TransformerFeatures, probe: TransformerProbe, moving: Bool[Tensor, "p n"]) -> Tensor:
-    """‖a′_j − a_j‖² ≤ 1 − 2 min_l a_jl + ‖a_j‖², l over the words that row j sees: a corner of the simplex."""
+    """‖a′_j − a_j‖² ≤ max(0, 1 − 2 min_l a_jl) + ‖a_j‖², l over the words that row j sees: a corner is farthest.
+
+    Weights are at least 0 and sum to at most 1: some models leave a part of the attention to no word at all.
+    """
+    if probe.clean.shape[-2:] != (probe.n, probe.n):
+        raise UnknownSteps("the rows of its attention are not those of the words")
+    texts = torch.from_numpy(stream(0, "attention").standard_normal((4, *probe.X.shape))).to(probe.X)
+    sizes = torch.tensor([0.1, 1e2, 1e4, 1e6]).to(texts)[:, None, None]
+    with torch.no_grad():
+        tried = phi(texts * sizes).reshape(-1, probe.n, probe.n).nan_to_num(0.0).double().cpu()
     a = probe.clean.double().cpu().reshape(-1, probe.n, probe.n)  # heads, rows, words
     # Many models take their softmax in float32, whatever they compute in.
     unit = max(torch.finfo(phi.precision).eps, torch.finfo(torch.float32).eps)
     rounding = 4 * unit + 2 * probe.n * torch.finfo(torch.float32).eps
-    if bool((a < 0).any()) or bool(((a.sum(2) - 1).abs() > rounding + probe.n * unit).any()):
-        raise UnknownSteps("the rows of its attention do not sum to 1")
-    hidden = torch.ones(probe.n, probe.n, dtype=torch.bool).triu(1) if phi.causal else torch.zeros(())
-    least = a.masked_fill(hidden.bool(), torch.inf).amin(2)
-    far = (1 - 2 * least + a.square().sum(2)).clamp_min(0).sqrt() + rounding
-    anew = torch.minimum(far, _ANEW * (1 + phi.layers) * unit * a.norm(dim=2))
+    every = torch.cat([a, tried])
+    if bool((every < 0).any()) or bool((every.sum(2) > 1 + rounding + probe.n * unit).any()):
+        raise UnknownSteps("the rows of its attention are no shares of 1")
+    # Some masks are large numbers, not infinite ones: then a row may see later words after all.
+    later = torch.ones(probe.n, probe.n, dtype=torch.bool).triu(1)
+    hidden = phi.causal and not bool(every[:, later].any())
+    least = a.masked_fill(later, torch.inf).amin(2) if hidden else a.amin(2)
+    far = ((1 - 2 * least).clamp_min(0) + a.square().sum(2)).sqrt() + rounding
+    anew = torch.minimum(far, _anew(phi) * unit * a.norm(dim=2))
     each = torch.where(moving[:, None], far, anew)  # p, heads, rows
     return each.flatten(1).norm(dim=1)
 
@@ -184,12 +211,13 @@ def _embedding_gain(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> float 
             if after.shape != wide.shape:
                 return None
             gain = float(((after - before) * wide).sum() / wide.square().sum())
-            rounding = 64 * torch.finfo(phi.precision).eps * float(after.abs().max() + before.abs().max())
-            if float((after - before - gain * wide).abs().max()) > rounding:
+            # Entry by entry, a few units of what was added up: a norm would be off by far more.
+            rounding = 8 * torch.finfo(phi.precision).eps * (after.abs() + before.abs() + abs(gain) * wide.abs())
+            if bool(((after - before - gain * wide).abs() > rounding).any()):
                 return None
             gains.append(gain)
     spread = max(gains) - min(gains)
-    return max(gains, key=abs) if spread <= 1e3 * torch.finfo(phi.precision).eps * max(map(abs, gains)) else None
+    return max(gains, key=abs) if spread <= 8 * torch.finfo(phi.precision).eps * max(map(abs, gains)) else None
 
 
 def _embeddings(

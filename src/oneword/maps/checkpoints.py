@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from oneword._random import stream
 from oneword.errors import DTypeError, FileFormatError, RangeError
 from oneword.maps.pooling import pooling_mode, said_pooling, usual_pooling
 from oneword.text.encoders import Encoder
@@ -28,6 +30,7 @@ from oneword.text.located import locate
 from oneword.text.sources import Package
 
 TRANSFORMERS = Package("transformers", "transformers", "hub")
+_TRIED_WORDS = 6  # of a text that is tried for what later words do to earlier ones
 _KINDS = "a model: 'minilm', a folder with config.json, tokenizer.json, *.safetensors"
 # What a model may lack and still be whole: heads, as long as nobody asks for what they make.
 _SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
@@ -241,17 +244,33 @@ def _longest(model: Any) -> int:
 
 
 def masks_the_future(base: nn.Module, encoder: Encoder) -> bool:
-    """Whether the first of three words stays what it is when the last one changes."""
+    """Whether words stay what they are when a later one changes; tried on words of the vocabulary and on others."""
     weights = next(base.parameters())
-    X = encoder.layer0.word[[0, -1, 0]].to(weights)[None]
-    other = X.clone()
-    other[:, -1] += 1 + X[:, 1]
+    rng = stream(0, "causal")
+    table = encoder.layer0.word
+    words = table[torch.from_numpy(rng.integers(len(table), size=_TRIED_WORDS))]
+    size = words.norm(dim=1).mean() / words.shape[1] ** 0.5
+    noise = torch.from_numpy(rng.standard_normal((3, *words.shape))).to(words)
+    texts = [words, *(scale * size * each for scale, each in zip((0.1, 1.0, 3.0), noise, strict=True))]
+    return all(nothing_comes_back(base, text.to(weights)) for text in texts)
+
+
+def nothing_comes_back(base: nn.Module, X: Float[Tensor, "n d"]) -> bool:
+    """Whether no row of this text moves when one after it changes, by little or by much."""
+    n, size = len(X), X.norm(dim=1).mean() / X.shape[1] ** 0.5
+    places = torch.linspace(1, n - 1, min(n - 1, _TRIED_WORDS)).round().long().tolist()
+    rng = torch.from_numpy(stream(0, "changes", n).standard_normal((3, X.shape[1]))).to(X)
+    changed = [(i, scale * size * new) for i in places for scale, new in zip((0.1, 1.0, 10.0), rng, strict=True)]
+    same = X.expand(max(1, len(changed)), *X.shape)  # one batch as large as the other: sizes may round differently
+    other = same.clone()
+    for k, (i, new) in enumerate(changed):
+        other[k, i] = new
     training = base.training
     base.eval()
     with torch.no_grad():
-        before, after = (base(inputs_embeds=each).last_hidden_state[0, 0] for each in (X, other))
+        before, after = (base(inputs_embeds=each.clone()).last_hidden_state for each in (same, other))
     base.train(training)
-    return bool(torch.equal(before, after))
+    return all(torch.equal(before[k, :i], after[k, :i]) for k, (i, _) in enumerate(changed))
 
 
 # Around transformers ------------------------------------------------------------------------------------------------

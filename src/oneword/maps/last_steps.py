@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STEADY = 32.0  # the mean of a row over its spread up to which a LayerNorm is held to be accurate
 _SIZES = (1e-3, 1.0, 30.0, 1e3)  # of the random rows that a norm is tried on
 _TRIED = 16  # random rows of each size
+_ROWS = 4  # rows of a text on which its last matrix is checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,32 +74,48 @@ def last_steps(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> LastSteps:
     """
     rng = torch.from_numpy(stream(0, "last steps").standard_normal(tuple(X.shape))).to(X)
     size = X.norm(dim=1, keepdim=True)
-    found = [_last_steps(phi, each) for each in (X, 30 * X, rng / math.sqrt(X.shape[1]) * size)]
-    if len({tuple(map(id, each)) for each in found}) > 1:
+    found = [_last_steps(phi, each[None]) for each in (X, 30 * X, rng / math.sqrt(X.shape[1]) * size)]
+    if len({tuple(step and id(step.module) for step in each) for each in found}) > 1:
         raise UnknownSteps("its last steps depend on the text")
     norm, matrix = found[0]
-    known = None if norm is None else recognised(norm, phi.precision)
-    return LastSteps(known) if matrix is None else LastSteps(known, matrix.weight.detach(), _cpu(matrix.bias))
+    known = None if norm is None else recognised(norm.module, phi.precision)
+    if matrix is None:
+        return LastSteps(known)
+    assert isinstance(matrix.module, nn.Linear)
+    return LastSteps(known, matrix.module.weight.detach(), _cpu(matrix.module.bias))
 
 
-def _last_steps(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> tuple[nn.Module | None, nn.Linear | None]:
+def _last_steps(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> tuple[_Step | None, _Step | None]:
+    """The norm (None: a tanh) and the matrix after it (None: none is there)."""
     with _watched(phi.model) as seen, torch.no_grad():
-        out = phi.rows(X[None])
-    norm = next((step for step in reversed(seen.norms) if step.made(out)), None)
+        out = phi.rows(X)
+    norm = seen.maker(seen.norms, out)
     if norm is not None:
-        return norm.module, None
-    matrix = next((step for step in reversed(seen.matrices) if step.made(out)), None)
+        return norm, None
+    matrix = seen.maker(seen.matrices, out)
     if matrix is None and phi.question.output == "logits":
         raise UnknownSteps("its logits are not what a matrix gives")
+    if matrix is None and phi.question.layer == 0:
+        raise UnknownSteps("layer 0 is neither the words themselves nor what a norm gives")
     if matrix is None:
         raise UnknownSteps(f"layer {phi.question.layer} does not end in a norm, and what blocks add up to has no bound")
-    norm = next((step for step in reversed(seen.norms) if step.made(matrix.given)), None)
-    assert isinstance(matrix.module, nn.Linear)
-    if norm is not None:
-        return norm.module, matrix.module
-    if any(_part_of(matrix.given, out) for out in seen.tanh):
-        return None, matrix.module
-    raise UnknownSteps("its last matrix follows neither a norm nor a tanh")
+    if not _multiplies(matrix):
+        raise UnknownSteps("its last matrix gives something else than its product")
+    norm = seen.maker(seen.norms, matrix.given)
+    if norm is None and seen.maker(seen.tanh, matrix.given) is None:
+        raise UnknownSteps("its last matrix follows neither a norm nor a tanh")
+    return norm, matrix
+
+
+def _multiplies(step: _Step) -> bool:
+    """Whether a matrix does just that on the rows that were seen: a hook may have changed what it gives."""
+    matrix, d = step.module, step.given.shape[-1]
+    assert isinstance(matrix, nn.Linear)
+    given, out = step.given.reshape(-1, d)[-_ROWS:].double(), step.out.reshape(-1, step.out.shape[-1])[-_ROWS:].double()
+    W, b = matrix.weight.double(), 0 if matrix.bias is None else matrix.bias.double()
+    fine = torch.finfo(torch.promote_types(step.out.dtype, torch.float32)).eps
+    allowed = (d * fine + 4 * torch.finfo(step.out.dtype).eps) * (given.abs() @ W.abs().mT + abs(b))
+    return bool(((given @ W.mT + b - out).abs() <= allowed).all())
 
 
 def unsteadiness(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> Float[Tensor, " b"]:
@@ -106,14 +123,14 @@ def unsteadiness(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> Float[T
 
     Beyond STEADY a LayerNorm is not accurate any more: of a constant row it may give anything. 0 for other last steps.
     """
-    norm, _ = _last_steps(phi, X[0])
-    if norm is None or not recognised(norm, phi.precision).centred:
-        return X.new_zeros(len(X), dtype=torch.float64)
-    with _watched(phi.model) as seen, torch.no_grad():
-        phi.rows(X)
-    rows = next(step.given for step in reversed(seen.norms) if step.module is norm).double()
-    ratio = rows.mean(-1).abs() / rows.std(-1, correction=0)
-    return ratio.nan_to_num(torch.inf).flatten(1).amax(1).cpu()
+    norm, _ = _last_steps(phi, X)
+    if norm is None or not recognised(norm.module, phi.precision).centred:
+        return torch.zeros(len(X), dtype=torch.float64)
+    rows = norm.given.double()
+    ratio = (rows.mean(-1).abs() / rows.std(-1, correction=0)).nan_to_num(torch.inf).cpu()
+    if len(ratio) != len(X):  # texts are not the first axis: each may be the worst of all
+        return ratio.max().expand(len(X))
+    return ratio.reshape(len(X), -1).amax(1)
 
 
 # Watching a forward pass --------------------------------------------------------------------------------------------
@@ -121,33 +138,39 @@ def unsteadiness(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> Float[T
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    module: nn.Module
+    module: nn.Module  # an empty one for a function
     given: Tensor
     out: Tensor
     before: Tensor  # a copy of `out`: it may be changed in place later on
 
     def made(self, tensor: Tensor) -> bool:
-        return _part_of(tensor, self.out) and torch.equal(self.out, self.before)
+        same = (self.out == self.before) | (self.out.isnan() & self.before.isnan())
+        return _part_of(tensor, self.out) and bool(same.all())
 
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
     norms: list[_Step] = field(default_factory=list)
     matrices: list[_Step] = field(default_factory=list)
-    tanh: list[Tensor] = field(default_factory=list)
+    tanh: list[_Step] = field(default_factory=list)
+
+    @staticmethod
+    def maker(steps: list[_Step], tensor: Tensor) -> _Step | None:
+        """The last of these steps that wrote the tensor."""
+        return next((step for step in reversed(steps) if step.made(tensor)), None)
 
 
 class _Functions(TorchFunctionMode):
     """Sees functions that no module stands for."""
 
-    def __init__(self, tanh: list[Tensor]) -> None:
+    def __init__(self, tanh: list[_Step]) -> None:
         super().__init__()
         self.tanh = tanh
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if func in (torch.tanh, Tensor.tanh):
-            self.tanh.append(out)
+            self.tanh.append(_Step(nn.Identity(), args[0], out, out.clone()))
         return out
 
 

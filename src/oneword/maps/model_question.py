@@ -84,10 +84,10 @@ def sees_no_constant(checkpoint: Checkpoint) -> bool:
     Not so for regression, for a single output, and for labels that each have a sigmoid of their own.
     """
     kind, config = type(checkpoint.model).__name__, checkpoint.config
-    if classifies(checkpoint):
+    if classifies(checkpoint) or kind.endswith("ForTokenClassification"):
         other = ("regression", "multi_label_classification")
         return int(config.num_labels) > 1 and getattr(config, "problem_type", None) not in other
-    return kind.endswith(("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForTokenClassification"))
+    return kind.endswith(("ForCausalLM", "LMHeadModel", "ForMaskedLM"))
 
 
 def layers_of(checkpoint: Checkpoint) -> int:

@@ -370,7 +370,8 @@ class TransformerFeatures(FeatureMap):
     def _run(self, model: nn.Module, X: Tensor, mask: Tensor | None = None, **wanted: Any) -> Any:
         if accepts(model, "use_cache"):
             wanted["use_cache"] = False
-        return model(inputs_embeds=X.to(self.precision), attention_mask=mask, return_dict=True, **wanted)
+        # A copy: some models write into what they are given.
+        return model(inputs_embeds=X.to(self.precision, copy=True), attention_mask=mask, return_dict=True, **wanted)
 
     def _check(self, X: Tensor) -> None:
         check_matches(X, torch.empty(0, dtype=self.dtype, device=self.device), self.encoder.d)
