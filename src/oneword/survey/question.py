@@ -10,6 +10,7 @@ import torch
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.named import draw_named
+from oneword.maps.names import each_once
 from oneword.perturb import Ball, Constraint
 from oneword.survey.effort import Effort
 
@@ -60,7 +61,7 @@ class Question:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise RangeError(f"expected --{name} of at least 1, got {value}")
-        for name in self.maps:
+        for name in each_once(self.maps):
             draw_named(name, 1, 1)  # a name that is none is refused before an encoder is read
         if self.window < 3:
             raise RangeError(f"expected --window of at least 3 tokens, [CLS] and [SEP] included, got {self.window}")
