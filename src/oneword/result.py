@@ -209,7 +209,7 @@ class Sensitivity:
         if self.replacement is not None:
             at += f" → {self.replacement!r}"
         lines = [bracket, at, *([] if self.kind == "exact" else [f"{self.kind}, {self.status}"]), self.certificate]
-        if self.status is Status.STEP_LIMIT:
+        if self.status in (Status.STEP_LIMIT, Status.ZERO_GRADIENT):
             lines.append(self.status.remedy)
         if len(self.positions) > 1:
             lines.append("below: each word alone")
