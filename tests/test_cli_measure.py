@@ -156,7 +156,10 @@ def test_any_text_gives_a_result_or_one_line(measure, text):
         (["good film", "--words", "9"], "words"),
         (["good film", "--position", "9"], "9"),
         (["good film", "--top", "0"], "--top"),
-        (["good film", "--map", "rf", "--map", "attention", "--map", "rf"], "expected each --map once, got 'rf' 2 times"),
+        (
+            ["good film", "--map", "rf", "--map", "attention", "--map", "rf"],
+            "expected each --map once, got 'rf' 2 times",
+        ),
         (["--gaussian", "5,4", "--map", "rf", "--map", "rf"], "expected each --map once, got 'rf' 2 times"),
         (["good film", "--map", "attention-"], "got 'attention-'"),
     ],

@@ -209,8 +209,11 @@ class Sensitivity:
         if self.replacement is not None:
             at += f" → {self.replacement!r}"
         lines = [bracket, at, *([] if self.kind == "exact" else [f"{self.kind}, {self.status}"]), self.certificate]
-        if self.status in (Status.STEP_LIMIT, Status.ZERO_GRADIENT):
+        if self.status in (Status.STEP_LIMIT, Status.ZERO_GRADIENT, Status.ROUNDING):
             lines.append(self.status.remedy)
+        below = self.provenance.get("rounding", {}).get("positions_below", [])
+        if below and self.status is not Status.ROUNDING:
+            lines.append(f"{len(below)} of {len(self.per_word)} words below the rounding floor, value 0")
         if len(self.positions) > 1:
             lines.append("below: each word alone")
         return self._headline(), lines

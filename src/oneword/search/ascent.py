@@ -190,7 +190,7 @@ def _race(
     )
     _check_finite(found.change2)
     random = _random(probe.X, rows, within, baseline, seed, "baseline")
-    baseline2 = _evaluate(probe, rows, random, search.memory)
+    baseline2 = evaluate(probe, rows, random, search.memory)
     status = Status.QUICK if search.is_quick else Status.STEP_LIMIT
     return Found(found.change2, found.y, baseline2, status if slopes.seen else Status.ZERO_GRADIENT, search)
 
@@ -217,7 +217,7 @@ def _explore(
     if given is not None:
         starts = torch.cat([given, starts], 1)
     change2, y = _climb(near, rows, starts, within, search, slopes, progress)
-    baseline2 = _evaluate(near, rows, _random(near.X, rows, within, baseline, seed, "baseline"), search.memory)
+    baseline2 = evaluate(near, rows, _random(near.X, rows, within, baseline, seed, "baseline"), search.memory)
     return change2, y, baseline2
 
 
@@ -275,7 +275,7 @@ def _climb(
             break
         y = torch.where(rising[:, None, None, None], within.toward(x.expand_as(y), gradient), y)
         progress((step + 1) / search.steps)
-    best, best_y = _larger(best, best_y, _evaluate(probe, rows, y, search.memory), y)
+    best, best_y = _larger(best, best_y, evaluate(probe, rows, y, search.memory), y)
     order = best.argsort(dim=1, descending=True, stable=True)[:, : search.keep]
     return _padded(_pick(best, order), search.keep), _padded(_pick(best_y, order), search.keep)
 
@@ -338,7 +338,8 @@ def _with_gradient(
     return torch.cat(values).view(y.shape[:2]), torch.cat(gradients).view(y.shape)
 
 
-def _evaluate(probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int) -> Float[Tensor, "p s"]:
+def evaluate(probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int) -> Float[Tensor, "p s"]:
+    """`change2` of s candidates for each set of rows."""
     if y.shape[1] == 0:
         return y.new_zeros(y.shape[:2])
     i, flat = _flatten(rows, y)

@@ -16,6 +16,9 @@ class Status(Enum):
         "the gradient was zero at every candidate, so the search could not climb and the value is the best of its "
         "starts: try a finite set of words (Vectors, Vocabulary), or a map with slopes"
     )
+    ROUNDING = (
+        "no change was found that rounding alone could not explain, so the value is 0: raise the radius or use float64"
+    )
     EXACT = "every candidate of the finite set was tried"
 
     @property
