@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from oneword import coverage
 from oneword.errors import FileFormatError, RangeError
 from oneword.files import write_whole
 from oneword.report import table
@@ -36,7 +37,7 @@ class Sensitivity:
 
     | field | paper | meaning |
     |---|---|---|
-    | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound on the sup (`kind` "searched") or the sup ("exact") |
+    | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound ("searched"), or the sup of all that was tried ("exact") |
     | `upper` | | a certificate: no allowed change exceeds it; None where there is none (`certificate` says why) |
     | `positions` | i | the words whose change attains `value`; `rows` are their rows of X |
     | `delta` | Δ | (d,) for one row, (m, d) for several |
@@ -44,7 +45,7 @@ class Sensitivity:
     | `per_word` | | one line a word, changed alone: word, rows, value, upper, baseline (and replacement, distance) |
     | `deltas` | | where vectors were searched: the best change of each word by itself, by position; not kept in files |
     | `substitutions` | | of a finite set of words: what each of them does everywhere; else None |
-    | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time |
+    | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time; `tried`: pairs, words left out |
     """
 
     value: float
@@ -211,6 +212,8 @@ class Sensitivity:
         lines = [bracket, at, *([] if self.kind == "exact" else [f"{self.kind}, {self.status}"]), self.certificate]
         if self.status in (Status.STEP_LIMIT, Status.ZERO_GRADIENT, Status.ROUNDING):
             lines.append(self.status.remedy)
+        if "tried" in self.provenance:
+            lines += coverage.lines(self.provenance["tried"])
         below = self.provenance.get("rounding", {}).get("positions_below", [])
         if below and self.status is not Status.ROUNDING:
             lines.append(f"{len(below)} of {len(self.per_word)} words below the rounding floor, value 0")

@@ -105,7 +105,7 @@ def test_the_kinds_of_number_are_named(path):
     for kind in (
         "searched (a lower bound)",
         "certified",
-        "exact over 5 words of tiny",
+        "from 5 words of tiny; exact over them",
         "2 seeds",
         "only its own words",
     ):
