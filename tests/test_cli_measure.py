@@ -117,8 +117,8 @@ def test_filters_of_the_vocabulary(measure, tmp_path):
     assert all(line["S_word"] is None for line in none["words"])
 
 
-def test_positions_count_the_persons_words(measure):
-    one = json.loads(measure("not a good film", *FAST, "--position", "2", "--json", "-").stdout)
+def test_positions_count_as_the_library_does(measure):
+    one = json.loads(measure("not a good film", *FAST, "--position", "3", "--json", "-").stdout)
     assert [line["word"] for line in one["words"]] == ["good"]
     assert measure("not a good film", *FAST, "--words", "2", "--quick", "--quiet").returncode == 0
 

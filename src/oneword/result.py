@@ -37,7 +37,7 @@ class Sensitivity:
 
     | field | paper | meaning |
     |---|---|---|
-    | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound ("searched"), or the sup of all that was tried ("exact") |
+    | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound ("searched"), or the sup over all tried ("exact") |
     | `upper` | | a certificate: no allowed change exceeds it; None where there is none (`certificate` says why) |
     | `positions` | i | the words whose change attains `value`; `rows` are their rows of X |
     | `delta` | Δ | (d,) for one row, (m, d) for several |

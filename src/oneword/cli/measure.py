@@ -106,7 +106,9 @@ def measure(
     words: Annotated[int, typer.Option(help="How many words change at once (more than one: chosen greedily).")] = 1,
     position: Annotated[
         list[int] | None,
-        typer.Option("--position", metavar="I", help="Only this word may change, counted from 0; repeat for several."),
+        typer.Option(
+            "--position", metavar="I", help="Only this word may change, by its # in the table; repeat for several."
+        ),
     ] = None,
     special: Annotated[bool, typer.Option("--special", help="[CLS] and [SEP] may change, too.")] = False,
     per_token: Annotated[bool, typer.Option("--per-token", help="Every token is a word of its own.")] = False,

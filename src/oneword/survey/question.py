@@ -31,7 +31,7 @@ class Question:
     | `within` | the ball or sphere of S_ball |
     | `words` | the real words of S_word; None: no such search |
     | `effort`, `certify` | None: as the length suggests |
-    | `positions` | words of the text that may change, counted from 0; None: all |
+    | `positions` | words of the text that may change, as `positions` of `sensitivity`; None: all but special tokens |
     | `special` | whether [CLS] and [SEP] may change, too |
     | `per_token` | every token is a word of its own |
     | `window`, `most` | tokens at once, and tokens in all |

@@ -36,7 +36,7 @@ class Survey:
     | column | meaning |
     |---|---|
     | `text`, `window`, `position` | which text, which window of it, which word of the window (as in the library) |
-    | `index`, `word`, `start`, `end` | number of the word in the text, none for special tokens; where it stands |
+    | `index`, `word`, `start`, `end` | position in the whole text (# and --position), the word, where it stands |
     | `tokens`, `n` | tokens of the word, and of its window |
     | `S_ball`, `upper` | sup over the ball: searched (lower bound), certified (upper bound) |
     | `radius`, `random_ball` | the ball's ‖Δ‖/√d, and the mean over random changes of that size |
@@ -96,6 +96,7 @@ def survey(
         "windows": len(windows),
         "tokens at once, at most": longest,
         "special tokens": list(dict.fromkeys(_added(windows))),
+        "special tokens change": any(window.context.special[i] for window in windows for i in window.positions),
         "d": first["d"],
         "dtype": first["dtype"],
         "device": first["device"],
@@ -286,7 +287,7 @@ def _some(words: Vocabulary | Words, most: int, seed: int) -> Vocabulary | Words
 def _added(windows: Sequence[Window]) -> Iterator[str]:
     """The words that the tokenizer put in."""
     for window in windows:
-        yield from (word for word, index in zip(window.context.words, window.indices, strict=True) if index is None)
+        yield from (word for word, added in zip(window.context.words, window.context.special, strict=True) if added)
 
 
 def _notes(windows: Sequence[Window], question: Question) -> Iterator[str]:

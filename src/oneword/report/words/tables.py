@@ -169,7 +169,7 @@ def meanings(about: Mapping[str, Any], lines: pd.DataFrame) -> list[str]:
         )
     special = ", ".join(about["special tokens"])
     if special:
-        what = "may change, too" if lines["index"].isna().any() else "are in the text, but only its own words change"
+        what = "may change, too" if about["special tokens change"] else "are in the text, but only its own words change"
         out.append(f"special tokens ({special}) {what}")
     return out
 
