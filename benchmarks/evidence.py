@@ -1,6 +1,7 @@
 """`make evidence`: the long measurements, written to docs/measurements.json with what they were made on.
 
-`python -m benchmarks.evidence brackets laws` runs only those sections; the others keep what the file holds.
+`python -m benchmarks.evidence brackets laws` runs only those sections; the others keep what the file holds. The tree
+has to be clean, so that the commit in the file is the code that measured.
 """
 
 from __future__ import annotations
@@ -52,16 +53,15 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "attack": lambda: attack.attack(120_000),
     "search_quality": search_quality.measure,
     "laws": _laws,
+    "deep_guide": laws.deep_guide,
 }
 
 
 def made_on() -> dict[str, Any]:
     """Commit, machine and versions."""
-    commit = _git("rev-parse", "--short", "HEAD")
-    changed = _git("status", "--porcelain", "--", "src", "benchmarks")  # what the numbers come from
     packages = ("oneword", "torch", "numpy", "scipy", "numba")
     return {
-        "commit": f"{commit}-dirty" if changed else commit,
+        "commit": _git("rev-parse", "--short", "HEAD"),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "cpu": cpu_name(),
         "cores": CORES,
@@ -75,10 +75,18 @@ def _git(*command: str) -> str:
     return run.stdout.strip()
 
 
+def check_clean() -> None:
+    """Refuse to measure what no commit holds; only the file of measurements may differ."""
+    changed = _git("status", "--porcelain", "--", ".", f":!{FILE.relative_to(FILE.parents[1])}").splitlines()
+    if changed:
+        sys.exit(f"expected a clean tree, got {len(changed)} changed ({changed[0].strip()}): commit first")
+
+
 def main(asked: list[str]) -> None:
     unknown = [name for name in asked if name not in SECTIONS]
     if unknown:
         sys.exit(f"expected sections out of {', '.join(SECTIONS)}, got {', '.join(unknown)}")
+    check_clean()
     about = made_on()
     for name in asked or SECTIONS:
         print(f"{name} …", flush=True)

@@ -21,6 +21,8 @@ from oneword import (
 )
 from oneword.search.ascent import ascend
 
+SPREAD = (("over_guide", lambda x: float(np.mean(x))), ("least", min), ("largest", max))
+
 
 def _sup(phi: FeatureMap, X: torch.Tensor, positions: list[int], search: Ascent) -> float:
     probe = phi.at(X)
@@ -64,6 +66,29 @@ def deep_random_features(d: int = 192) -> list[dict[str, float]]:
             lines.append({"n": n, "depth": depth, "measured": value, "guide": theory.drf_guide(n, depth)})
             print(f"  {lines[-1]}", flush=True)
         del deepest
+    return lines
+
+
+def deep_guide(most: int = 4000) -> list[dict[str, Any]]:
+    """S_DRF over its guide, ReLU, k = D, float32, full search: one position, and all where D ≤ `most`."""
+    lines = []
+    for n, d in ((n, d) for d in (32, 96) for n in (10, 20, 40, 80)):
+        trials = 10 if n * d <= 1280 else 4  # narrow layers differ more from draw to draw
+        one: dict[int, list[float]] = {}
+        every: dict[int, list[float]] = {}
+        for seed in range(trials):
+            text = gaussian(n, d, seed=seed, dtype=torch.float32)
+            deepest = DeepRandomFeatures.draw(n, d, depth=8, seed=seed, dtype=torch.float32)
+            for depth in (2, 4, 8):
+                phi, guide = deepest.truncated(depth), theory.drf_guide(n, depth)
+                one.setdefault(depth, []).append(_sup(phi, text.X, [0], Ascent()) / guide)
+                if n * d <= most:
+                    every.setdefault(depth, []).append(_sup(phi, text.X, list(range(n)), Ascent()) / guide)
+        for depth in one:
+            ratios = {"one_position": one[depth], "all_positions": every.get(depth, [])}
+            about = {f"{name}_{what}": of(values) for name, values in ratios.items() if values for what, of in SPREAD}
+            lines.append({"n": n, "d": d, "depth": depth, "trials": trials} | about)
+            print(f"  {lines[-1]}", flush=True)
     return lines
 
 

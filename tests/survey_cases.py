@@ -26,7 +26,7 @@ def table(text: str, *, maps=("attention", "rf"), seeds=(0, 1), number: int = 0)
                         "text": number,
                         "window": 0,
                         "position": index + 1,
-                        "index": index,
+                        "index": index + 1,
                         "word": word,
                         "start": start,
                         "end": at,
@@ -68,5 +68,6 @@ def about(seeds=(0, 1)) -> dict:
         "within": {"set": "Ball", "radius": None, "shown": "‖Δ‖ ≤ √d"},
         "words": {"set": "Vocabulary", "words": 5, "shown": "5 words of tiny"},
         "special tokens": ["[CLS]", "[SEP]"],
+        "special tokens change": False,
         "d": 8,
     }

@@ -117,8 +117,8 @@ def test_filters_of_the_vocabulary(measure, tmp_path):
     assert all(line["S_word"] is None for line in none["words"])
 
 
-def test_positions_count_the_persons_words(measure):
-    one = json.loads(measure("not a good film", *FAST, "--position", "2", "--json", "-").stdout)
+def test_positions_count_as_the_library_does(measure):
+    one = json.loads(measure("not a good film", *FAST, "--position", "3", "--json", "-").stdout)
     assert [line["word"] for line in one["words"]] == ["good"]
     assert measure("not a good film", *FAST, "--words", "2", "--quick", "--quiet").returncode == 0
 
@@ -156,6 +156,12 @@ def test_any_text_gives_a_result_or_one_line(measure, text):
         (["good film", "--words", "9"], "words"),
         (["good film", "--position", "9"], "9"),
         (["good film", "--top", "0"], "--top"),
+        (
+            ["good film", "--map", "rf", "--map", "attention", "--map", "rf"],
+            "expected each --map once, got 'rf' 2 times",
+        ),
+        (["--gaussian", "5,4", "--map", "rf", "--map", "rf"], "expected each --map once, got 'rf' 2 times"),
+        (["good film", "--map", "attention-"], "got 'attention-'"),
     ],
 )
 def test_bad_input_is_one_line(measure, arguments, says):

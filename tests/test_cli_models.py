@@ -47,7 +47,7 @@ def test_everything_that_is_written_opens(oneword, model, tmp_path):
         (["--map", "rf"], "expected --model without --map"),
         (["--letters"], "expected --model without --letters"),
         (["--real-words", "-1"], "expected --real-words of at least 0, got -1"),
-        (["--position", "40"], "expected --position from 0 to 4, got 40"),
+        (["--position", "40"], "expected positions out of 0 … 6, got [40]"),
         (["--module", "encoder.layers.1"], "did you mean 'encoder.layer.1'?"),
     ],
 )

@@ -146,7 +146,8 @@ def test_it_can_be_shown(all_words):
     console.print(all_words)
     shown = console.export_text()
     assert all_words.replacement in shown
-    assert "all of 23,695 words" in shown
+    assert "from 23,695 words" in " ".join(shown.split())
+    assert "1 word of the text has no candidates: 'unbelievably' at 6" in " ".join(shown.split())
     assert "→" in all_words._repr_html_()
     assert all_words.plot() is not None
 

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from oneword import coverage
 from oneword.errors import FileFormatError, RangeError
 from oneword.files import write_whole
 from oneword.report import table
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-FORMAT = "oneword.sensitivity/1"
+FORMAT = "oneword.sensitivity/2"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +37,7 @@ class Sensitivity:
 
     | field | paper | meaning |
     |---|---|---|
-    | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound on the sup (`kind` "searched") or the sup ("exact") |
+    | `value` | S_φ(X), Eq. 1 | attained by `delta`: a lower bound ("searched"), or the sup over all tried ("exact") |
     | `upper` | | no allowed change exceeds it; None where no bound is known (`certificate` says why) |
     | `upper_kind` | | "certificate": covers the allowed changes; "ceiling": any change of any size; "exact"; "none" |
     | `positions` | i | the words whose change attains `value`; `rows` are their rows of X |
@@ -45,7 +46,7 @@ class Sensitivity:
     | `per_word` | | one line a word, changed alone: word, rows, value, upper, baseline (and replacement, distance) |
     | `deltas` | | where vectors were searched: the best change of each word by itself, by position; not kept in files |
     | `substitutions` | | of a finite set of words: what each of them does everywhere; else None |
-    | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time |
+    | `provenance` | | map, text, constraint, seed, versions, dtype, device, wall time; `tried`: pairs, words left out |
     """
 
     value: float
@@ -216,8 +217,13 @@ class Sensitivity:
         if self.replacement is not None:
             at += f" → {self.replacement!r}"
         lines = [bracket, at, *([] if self.kind == "exact" else [f"{self.kind}, {self.status}"]), self.certificate]
-        if self.status is Status.STEP_LIMIT:
+        if self.status in (Status.STEP_LIMIT, Status.ZERO_GRADIENT, Status.ROUNDING):
             lines.append(self.status.remedy)
+        if "tried" in self.provenance:
+            lines += coverage.lines(self.provenance["tried"])
+        below = self.provenance.get("rounding", {}).get("positions_below", [])
+        if below and self.status is not Status.ROUNDING:
+            lines.append(f"{len(below)} of {len(self.per_word)} words below the rounding floor, value 0")
         if len(self.positions) > 1:
             lines.append("below: each word alone")
         return self._headline(), lines

@@ -47,6 +47,19 @@ class Replacements(ABC):
         """These words of the text, grouped by the form that others take in their place."""
         return [(self, list(words))]
 
+    def fitting(self, text: Context, words: Sequence[int]) -> list[tuple[Replacements, list[int]]]:
+        """The same, without the words that have as many tokens as no word of that form."""
+        groups = (
+            (form, [i for i in members if form.names.get(len(text.rows[i]))])
+            for form, members in self.written(text, words)
+        )
+        return [(form, members) for form, members in groups if members]
+
+    @property
+    def two_forms(self) -> bool:
+        """Whether a word has other tokens after a space than elsewhere."""
+        return False
+
     @abstractmethod
     def affine(self, places: Int[Tensor, " p"], d: int, dtype: torch.dtype) -> AffineRows | None:
         """The rows of all words of one token at these rows of the text; None if they are the same at all of them."""
@@ -103,6 +116,10 @@ class _EncodedWords(Replacements, ABC):
             close = {i for i in words if self.encoder.is_attached(text.tokens[text.rows[i][0]])}
         groups = (self, [i for i in words if i not in close]), (self.attached, [i for i in words if i in close])
         return [(form, group) for form, group in groups if form is not None and group]
+
+    @property
+    def two_forms(self) -> bool:
+        return self.attached is not None
 
     def affine(self, places: Tensor, d: int, dtype: torch.dtype) -> AffineRows | None:
         if not self.encoder.layer0.rescaled:

@@ -105,7 +105,7 @@ def test_the_kinds_of_number_are_named(path):
     for kind in (
         "searched (a lower bound)",
         "certified",
-        "exact over 5 words of tiny",
+        "from 5 words of tiny; exact over them",
         "2 seeds",
         "only its own words",
     ):
@@ -126,7 +126,7 @@ def test_pieces_give_the_text_back():
 def test_means_are_over_seeds_and_the_replacement_is_of_the_best():
     words = table("I love her much", maps=("attention",))
     lines = over_seeds(words)
-    first = words[words["index"] == 0]
+    first = words[words["index"] == 1]
     assert lines["S_ball"].iloc[0] == pytest.approx(first["S_ball"].mean())
     assert lines["S_ball_spread"].iloc[0] == pytest.approx(first["S_ball"].std())
     assert over_seeds(words[words["seed"] == 0])["S_ball_spread"].isna().all()

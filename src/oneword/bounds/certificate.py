@@ -138,7 +138,8 @@ def _attention(
     value2 = found.double().cpu().square()
     target2 = effort.target**2 * float(value2.max())
     how = "closed form"
-    if isinstance(probe.score, Softmax) and bool((upper2 > target2).any()) and effort.seconds > 0:
+    refine = target2 > 0 and effort.seconds > 0  # nothing attained is no ratio to reach
+    if refine and isinstance(probe.score, Softmax) and bool((upper2 > target2).any()):
         from oneword.bounds.branch import branch_and_bound  # scipy.optimize takes a second, and closed forms are common
 
         before = upper2.numpy()

@@ -35,14 +35,11 @@ def synthetic(size: str, cosine: float, seed: int, dtype: torch.dtype, device: s
 def own_words(
     encoder: Encoder, text: str, positions: Sequence[int] | None, special: bool, d: int | None, like: torch.Tensor
 ) -> tuple[Context, list[int]]:
-    """A text, and which of its words may change: those of the person, unless `special`; counted from 0."""
+    """A text, and which of its words may change: unless `positions` say, those of the person, with `special` all."""
     context = encoder.encode(text, d=d, dtype=like.dtype)
     context = replace(context, X=context.X.to(like.device))
     own = [i for i, added in enumerate(context.special) if special or not added]
-    wrong = [i for i in positions or () if not 0 <= i < len(own)]
-    if wrong:
-        raise RangeError(f"expected positions out of 0 … {len(own) - 1}, got {wrong}")
-    return context, own if positions is None else [own[i] for i in positions]
+    return context, own if positions is None else list(positions)
 
 
 @dataclass(frozen=True)

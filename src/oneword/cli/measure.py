@@ -12,7 +12,7 @@ import typer
 
 from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, like_of, overall
 from oneword.errors import RangeError
-from oneword.maps.names import DEFAULT, NAMES
+from oneword.maps.names import DEFAULT, NAMES, each_once
 
 if TYPE_CHECKING:
     from oneword.perturb import Constraint
@@ -106,7 +106,9 @@ def measure(
     words: Annotated[int, typer.Option(help="How many words change at once (more than one: chosen greedily).")] = 1,
     position: Annotated[
         list[int] | None,
-        typer.Option("--position", metavar="I", help="Only this word may change, counted from 0; repeat for several."),
+        typer.Option(
+            "--position", metavar="I", help="Only this word may change, by its # in the table; repeat for several."
+        ),
     ] = None,
     special: Annotated[bool, typer.Option("--special", help="[CLS] and [SEP] may change, too.")] = False,
     per_token: Annotated[bool, typer.Option("--per-token", help="Every token is a word of its own.")] = False,
@@ -212,7 +214,7 @@ def measure(
     position = position or None  # an option that is not given may be an empty list
     several = gaussian is not None or words != 1  # results of the library, not a survey of words
     like = like_of(dtype or ("float64" if several else "float32"), device)
-    silent, names = quiet or json_file == "-", tuple(maps or DEFAULT)
+    silent, names = quiet or json_file == "-", each_once(maps or DEFAULT)
     certify = Certify(1.2 if target is None else target, 10.0 if seconds is None else seconds)
 
     def within(d: int) -> Constraint:

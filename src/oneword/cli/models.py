@@ -95,15 +95,10 @@ class Asked:
         return Ball(relative=1.0 if self.radius is None else self.radius)
 
     def _positions(self, phi: TransformerFeatures, text: str) -> list[int] | None:
-        """Words of the text counted from 0 as positions of what the model sees, special tokens in front."""
-        context = phi.encode(text)
-        own = [i for i, special in enumerate(context.special) if not special]
+        """As the library counts them: special tokens in front are words, too."""
         if self.positions is not None:
-            wrong = [k for k in self.positions if not 0 <= k < len(own)]
-            if wrong:
-                raise RangeError(f"expected --position from 0 to {len(own) - 1}, got {wrong[0]}")
-            return [own[k] for k in self.positions]
-        return list(range(len(context.words))) if self.special else None
+            return list(self.positions)
+        return list(range(len(phi.encode(text).words))) if self.special else None
 
     def _words(self, phi: TransformerFeatures, among: Path) -> Any:
         from oneword.cli.texts import word_list

@@ -133,9 +133,10 @@ class ModuleFeatures(FeatureMap):
         return super().at(X)
 
     def forward(self, X: Float[Tensor, "*batch n d"]) -> Tensor:
+        # Copies: a function that writes into its input (relu_) would change the text of everyone else.
         if self.batched or X.ndim == 2:
-            return self.function(X)
-        return torch.stack([self.function(x) for x in X])
+            return self.function(X.clone(memory_format=torch.contiguous_format))
+        return torch.stack([self.function(x.clone()) for x in X])
 
     def describe(self) -> Mapping[str, Any]:
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
@@ -150,7 +151,7 @@ class ForwardProbe(Probe):
         self.phi = phi
         self.X = check_text(X).detach()
         with torch.no_grad():
-            self.clean, again = phi(self.X), phi(self.X)
+            self.clean, again = phi(self.X.clone()), phi(self.X.clone())  # copies: φ may write into what it is given
         if not isinstance(self.clean, Tensor):
             raise ShapeError(f"expected φ(X) as one tensor, got {type(self.clean).__name__}: wrap the map")
         self.norm = feature_norm(self.clean)
@@ -180,7 +181,7 @@ def bytes_kept(phi: FeatureMap, X: Float[Tensor, "n d"]) -> int:
         return t
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda t: t):
-        phi(X.clone().requires_grad_(True))
+        phi(X.clone().requires_grad_(True).clone())  # once more: no one may write into a leaf
     return kept
 
 

@@ -26,7 +26,7 @@ def draw_named(
 ) -> FeatureMap:
     """The map of this name with random weights; `k` are the neurons of rf and drf."""
     kind, _, detail = name.partition("-")
-    if kind == "attention" and (not detail or difflib.get_close_matches(detail, SCORES)):
+    if name == "attention" or (kind == "attention" and difflib.get_close_matches(detail, SCORES)):
         return AttentionFeatures.draw(d, score=score(detail or "softmax"), seed=seed, dtype=dtype, device=device)
     if name == "rf":
         return RandomFeatures.draw(n, d, k=k, seed=seed, dtype=dtype, device=device)

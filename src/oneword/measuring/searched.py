@@ -13,10 +13,11 @@ from torch import Tensor
 
 from oneword.bounds.certificate import certificate
 from oneword.maps.base import Probe
+from oneword.measuring.rounding import TOLERANCE, rounding
 from oneword.measuring.task import Task, by_size, delta_of, rows_of, table_of
 from oneword.perturb import Constraint
 from oneword.result import Sensitivity, numbers
-from oneword.search.ascent import Ascent, ascend
+from oneword.search.ascent import Ascent, Found, Rows, ascend
 from oneword.search.several import choose_words
 from oneword.search.status import Status
 from oneword.text.context import Context
@@ -32,6 +33,8 @@ class Change:
     status: Status
     search: Ascent
     baseline: float
+    floor: float  # the least value that rounding cannot explain; below it the value is 0 and nothing changes
+    below: bool
 
 
 def searched(probe: Probe, text: Context, spots: list[int], within: Constraint, task: Task) -> Sensitivity:
@@ -59,7 +62,15 @@ def searched(probe: Probe, text: Context, spots: list[int], within: Constraint, 
         status=best.status,
         certificate=how,
         upper_kind=kind,
-        provenance={"search": asdict(best.search), "certificate_seconds": time.monotonic() - searched},
+        provenance={
+            "search": asdict(best.search),
+            "certificate_seconds": time.monotonic() - searched,
+            "rounding": {
+                "floor": best.floor,
+                "relative_error_at_the_floor": TOLERANCE,
+                "positions_below": [change.positions[0] for change in each if change.below],
+            },
+        },
         deltas={change.positions[0]: delta_of(probe, text.rows[change.positions[0]], change.y) for change in each},
     )
 
@@ -77,11 +88,30 @@ def _each_word(probe: Probe, text: Context, spots: list[int], within: Constraint
             seed=task.seed,
             progress=partial(task.say, "search"),
         )
-        values = numbers(found.change2.sqrt() / probe.norm)
-        random = numbers(found.baseline2.sqrt().mean(1) / probe.norm)  # NaN where none were drawn
-        for i, value, mean, y in zip(members, values, random, found.y, strict=True):
-            changes[i] = Change((i,), value, y, found.status, found.search, mean)
+        each = _changes(probe, rows_of(text, probe, members), [(i,) for i in members], found, within)
+        changes |= {change.positions[0]: change for change in each}
     return [changes[i] for i in spots]
+
+
+def _changes(
+    probe: Probe, rows: Rows, positions: list[tuple[int, ...]], found: Found, within: Constraint
+) -> list[Change]:
+    """What a search found, relative to ‖φ(X)‖; what rounding alone can explain counts as no change."""
+    value = found.change2.sqrt() / probe.norm
+    random = found.baseline2.sqrt().mean(1) / probe.norm  # NaN where none were drawn
+    digits = rounding(probe, rows, value, within, found.search.memory)
+    below = digits.explains(value)
+    x = probe.X[rows]
+    y = torch.where(below[:, None, None], within.project(x, x), found.y)
+    columns = (value.masked_fill(below, 0), random.masked_fill(below, math.nan), digits.floor)
+    # A map of steps needs another remedy, unless Δ itself is lost.
+    remedied = below if found.status is not Status.ZERO_GRADIENT else below & digits.lost
+    statuses = [Status.ROUNDING if rounded else found.status for rounded in remedied.tolist()]
+    lines = zip(positions, *map(numbers, columns), y, statuses, below.tolist(), strict=True)
+    return [
+        Change(at, value, new, status, found.search, mean, floor, under)
+        for at, value, mean, floor, new, status, under in lines
+    ]
 
 
 def _jointly(probe: Probe, text: Context, each: list[Change], within: Constraint, task: Task) -> Change:
@@ -109,8 +139,7 @@ def _jointly(probe: Probe, text: Context, each: list[Change], within: Constraint
         progress=partial(task.say, "search, all at once"),
     )
     positions = tuple(of_rows[word].positions[0] for word in chosen)
-    value, random = numbers(found.change2.sqrt() / probe.norm), numbers(found.baseline2.sqrt().mean(1) / probe.norm)
-    return Change(positions, value[0], found.y[0], found.status, found.search, random[0])
+    return _changes(probe, rows, [positions], found, within)[0]
 
 
 def _certified(

@@ -1,4 +1,4 @@
-"""The sup over a finite set of words: every one of them tried at every position, so that it is exact."""
+"""The sup over a finite set of words: each tried wherever it fits, so that it is exact over what was tried."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from oneword.coverage import Coverage
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
 from oneword.measuring.task import Task, by_size, delta_of, length2_of, rows_of, table_of
@@ -25,21 +26,17 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
     if task.words > 1:
         raise RangeError(f"expected one word at a time with a finite set of words, got words={task.words}: use a Ball")
     within.check(text)
+    covered = Coverage.of(within, [(text, {i: i for i in spots})]).check(within)
     values: dict[int, np.ndarray] = {}
     distances: dict[int, np.ndarray] = {}
     forms: dict[int, Replacements] = {}
-    for form, members in (pair for group in by_size(text, spots) for pair in within.written(text, group)):
+    for form, members in (pair for group in by_size(text, spots) for pair in within.fitting(text, group)):
         rows = rows_of(text, probe, members)
-        if rows.shape[1] not in form.names:
-            continue
         forms |= dict.fromkeys(members, form)
         found = exhaust(probe, rows, form, memory=task.search.memory, progress=partial(task.say, "vocabulary"))
         values |= zip(members, (found.change2.clamp_min(0).sqrt() / probe.norm).cpu().numpy(), strict=True)
         relative = (found.distance2.clamp_min(0) / length2_of(probe, rows)[:, None]).sqrt()
         distances |= zip(members, relative.cpu().numpy(), strict=True)
-    if not values:
-        sizes = ", ".join(map(str, sorted(within.names)))
-        raise RangeError(f"expected words of {sizes} token(s) to replace, got none in the text: give other words")
     words = {i: form.names[len(text.rows[i])] for i, form in forms.items()}
     every = Substitutions(words, values, distances, {i: len(text.rows[i]) for i in values})
     tops = {i: int(found.argmax()) for i, found in values.items()}
@@ -68,8 +65,8 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
         per_word=table,
         kind="exact",
         status=Status.EXACT,
-        certificate=f"exact: all of {within.describe()['shown']} tried",
+        certificate=f"exact over the {covered.pairs:,} (position, word) pairs tried, from {within.describe()['shown']}",
         upper_kind="exact",
-        provenance={"substitutions": sum(map(len, values.values()))},
+        provenance={"tried": covered.to_dict()},
         substitutions=every,
     )

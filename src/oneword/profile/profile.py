@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from oneword.bounds.certificate import Certify
+from oneword.coverage import Coverage
 from oneword.errors import RangeError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
@@ -90,6 +91,8 @@ def profile(
     probe = phi.at(context.X)
     assert isinstance(probe, TransformerProbe)
     real = Vocabulary.of(phi.encoder) if words is None else words.encoded_by(phi.encoder)
+    if words is not None:  # a list of which nothing fits is refused before the work
+        Coverage.of(real, [(context, {i: i for i in spots})]).check(real)
     draft = _Draft(phi, context, spots)
     with clock.stage("random words") as say:
         memory = effort.search.memory
@@ -266,9 +269,7 @@ def _best_words(
 ) -> dict[int, tuple[float, str, str]]:
     """The worst real word found at the most sensitive words: value, word, and how it was found."""
     order = found.per_word.sort_values("value", ascending=False, kind="stable")["position"].tolist()
-    able = [
-        (form, i) for form, members in words.written(text, order) for i in members if len(text.rows[i]) in form.names
-    ]
+    able = [(form, i) for form, members in words.fitting(text, order) for i in members]
     able.sort(key=lambda pair: order.index(pair[1]))
     best: dict[int, tuple[float, str, str]] = {}
     chosen = able[: effort.best_words]

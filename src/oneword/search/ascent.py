@@ -21,6 +21,7 @@ from oneword.maps.base import SHORT, Probe
 from oneword.perturb import Constraint, unit
 from oneword.search.alone import climb_alone
 from oneword.search.race import race
+from oneword.search.slopes import Slopes
 from oneword.search.status import Status
 
 Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
@@ -127,6 +128,7 @@ def ascend(
     batch = max(1, probe.rows_at_once(search.memory) // rows.shape[1])
     parts = torch.arange(len(rows)).split(batch)
     exploring = 0.6 if search.polish else 1.0
+    slopes = Slopes()
     groups = []
     for count, part in enumerate(parts):
 
@@ -134,7 +136,7 @@ def ascend(
             progress(exploring * (before + done) / len(parts))
 
         given = None if starts is None else starts[part]
-        groups.append(_explore(probe, rows[part], within, search, given, baseline, seed, climbed))
+        groups.append(_explore(probe, rows[part], within, search, slopes, given, baseline, seed, climbed))
     change2, y, baseline2 = (torch.cat(found) for found in zip(*groups, strict=True))
     best, best_y = change2[:, 0].clone(), y[:, 0].clone()
     status = Status.QUICK if search.is_quick else Status.UNPOLISHED
@@ -147,18 +149,18 @@ def ascend(
             def polished(done: float, before: int = count) -> None:
                 progress(exploring + (1 - exploring) * (before + done) / len(parts))
 
-            value, where, done[part] = _polish(probe, rows[part], y[part], within, search, polished)
+            value, where, done[part] = _polish(probe, rows[part], y[part], within, search, slopes, polished)
             best[part], best_y[part] = _larger(best[part], best_y[part], value, where)
         status = Status.CONVERGED if bool(done[best.argmax()]) else Status.STEP_LIMIT
     if search.finish:
         top = best.argmax()[None]
         near = probe.near(tuple(rows[top].unique().tolist()))
         go_on = replace(search, steps=search.finish, keep=1)
-        value, where = _climb(near, rows[top], best_y[top][:, None], within, go_on, lambda done: None)
+        value, where = _climb(near, rows[top], best_y[top][:, None], within, go_on, slopes, lambda done: None)
         best[top], best_y[top] = _larger(best[top], best_y[top], value[:, 0], where[:, 0])
     progress(1.0)
     _check_finite(best)
-    return Found(best, best_y, baseline2, status, search)
+    return Found(best, best_y, baseline2, status if slopes.seen else Status.ZERO_GRADIENT, search)
 
 
 def _race(
@@ -172,7 +174,7 @@ def _race(
     progress: Progress,
 ) -> Found:
     """Where a candidate is a forward pass of a whole model; where nothing is polished the last steps are `finish`."""
-    starts = _starts(probe, rows, within, search, seed)
+    starts, slopes = _starts(probe, rows, within, search, seed), Slopes()
     found = race(
         probe,
         rows,
@@ -183,12 +185,14 @@ def _race(
         leading=1 if search.is_quick else search.leading,
         polish=search.polish or search.finish,
         memory=search.memory,
+        slopes=slopes,
         progress=progress,
     )
     _check_finite(found.change2)
     random = _random(probe.X, rows, within, baseline, seed, "baseline")
-    baseline2 = _evaluate(probe, rows, random, search.memory)
-    return Found(found.change2, found.y, baseline2, Status.QUICK if search.is_quick else Status.STEP_LIMIT, search)
+    baseline2 = evaluate(probe, rows, random, search.memory)
+    status = Status.QUICK if search.is_quick else Status.STEP_LIMIT
+    return Found(found.change2, found.y, baseline2, status if slopes.seen else Status.ZERO_GRADIENT, search)
 
 
 def _check_finite(change2: Float[Tensor, " p"]) -> None:
@@ -201,6 +205,7 @@ def _explore(
     rows: Rows,
     within: Constraint,
     search: Ascent,
+    slopes: Slopes,
     given: Float[Tensor, "p s m d"] | None,
     baseline: int,
     seed: int,
@@ -211,8 +216,8 @@ def _explore(
     starts = _starts(near, rows, within, search, seed)  # (p, s, m, d)
     if given is not None:
         starts = torch.cat([given, starts], 1)
-    change2, y = _climb(near, rows, starts, within, search, progress)
-    baseline2 = _evaluate(near, rows, _random(near.X, rows, within, baseline, seed, "baseline"), search.memory)
+    change2, y = _climb(near, rows, starts, within, search, slopes, progress)
+    baseline2 = evaluate(near, rows, _random(near.X, rows, within, baseline, seed, "baseline"), search.memory)
     return change2, y, baseline2
 
 
@@ -240,6 +245,7 @@ def _climb(
     y: Float[Tensor, "p s m d"],
     within: Constraint,
     search: Ascent,
+    slopes: Slopes,
     progress: Progress,
 ) -> tuple[Float[Tensor, "p keep"], Float[Tensor, "p keep m d"]]:
     """Conditional gradient from all starts; after a quarter and a half of the steps only the better starts go on."""
@@ -247,7 +253,7 @@ def _climb(
     if y.shape[:2] == (1, 1):
 
         def with_gradient(at: Tensor) -> tuple[float, Tensor]:
-            value, gradient = probe.value_and_gradient(at[None], rows)
+            value, gradient = slopes.at(probe, at[None], rows)
             return float(value), gradient[0]
 
         top, where = climb_alone(with_gradient, x[0, 0], y[0, 0], within, search.steps)
@@ -261,7 +267,7 @@ def _climb(
             rank = best.index_fill(1, best.new_zeros(1, dtype=torch.long), torch.inf)  # the first start always goes on
             order = rank.argsort(dim=1, descending=True, stable=True)[:, :stay]
             best, best_y, y = (_pick(t, order) for t in (best, best_y, y))
-        value, gradient = _with_gradient(probe, rows, y, search.memory)
+        value, gradient = _with_gradient(probe, rows, y, search.memory, slopes)
         # A set of rows that has come to rest stays there, whatever the others do.
         rising = (value > best * (1 + rounding)).any(1)
         best, best_y = _larger(best, best_y, value, y)
@@ -269,7 +275,7 @@ def _climb(
             break
         y = torch.where(rising[:, None, None, None], within.toward(x.expand_as(y), gradient), y)
         progress((step + 1) / search.steps)
-    best, best_y = _larger(best, best_y, _evaluate(probe, rows, y, search.memory), y)
+    best, best_y = _larger(best, best_y, evaluate(probe, rows, y, search.memory), y)
     order = best.argsort(dim=1, descending=True, stable=True)[:, : search.keep]
     return _padded(_pick(best, order), search.keep), _padded(_pick(best_y, order), search.keep)
 
@@ -280,6 +286,7 @@ def _polish(
     y: Float[Tensor, "p keep m d"],
     within: Constraint,
     search: Ascent,
+    slopes: Slopes,
     progress: Progress,
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p m d"], Bool[Tensor, " p"]]:
     """Projected ascent along the normalised gradient, the step growing on success and shrinking on failure."""
@@ -287,13 +294,13 @@ def _polish(
     x = probe.X[rows][:, None].expand_as(y)
     reach = within.reach(x)[..., None]  # (p, keep, m, 1)
     step = torch.full_like(reach[..., :1, :], 0.3)
-    value, gradient = _with_gradient(near, rows, y, search.memory)
+    value, gradient = _with_gradient(near, rows, y, search.memory, slopes)
     settled = torch.zeros_like(value, dtype=torch.bool)
     recent = value
     for count in range(1, search.polish + 1):
         direction = unit(gradient.flatten(-2)).view_as(gradient) * rows.shape[1] ** 0.5
         trial = within.project(x, y + step * reach * direction)
-        trial_value, trial_gradient = _with_gradient(near, rows, trial, search.memory)
+        trial_value, trial_gradient = _with_gradient(near, rows, trial, search.memory, slopes)
         up = trial_value > value
         value = torch.where(up, trial_value, value)
         y = torch.where(up[..., None, None], trial, y)
@@ -323,15 +330,16 @@ def _larger(best: Tensor, best_y: Tensor, value: Tensor, y: Tensor) -> tuple[Ten
 
 
 def _with_gradient(
-    probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int
+    probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int, slopes: Slopes
 ) -> tuple[Float[Tensor, "p s"], Float[Tensor, "p s m d"]]:
     i, flat = _flatten(rows, y)
-    parts = [probe.value_and_gradient(a, b) for a, b in _batches(probe, flat, i, memory)]
+    parts = [slopes.at(probe, a, b) for a, b in _batches(probe, flat, i, memory)]
     values, gradients = zip(*parts, strict=True)
     return torch.cat(values).view(y.shape[:2]), torch.cat(gradients).view(y.shape)
 
 
-def _evaluate(probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int) -> Float[Tensor, "p s"]:
+def evaluate(probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int) -> Float[Tensor, "p s"]:
+    """`change2` of s candidates for each set of rows."""
     if y.shape[1] == 0:
         return y.new_zeros(y.shape[:2])
     i, flat = _flatten(rows, y)

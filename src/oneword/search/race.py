@@ -18,6 +18,7 @@ from torch import Tensor
 
 from oneword.maps.base import Probe
 from oneword.perturb import Constraint, unit
+from oneword.search.slopes import Slopes
 
 _LAST_STEP = 0.01  # of the radius
 _LONG = 60  # steps; from here on a climb begins with wider steps and forgets more slowly
@@ -42,6 +43,7 @@ def race(
     leading: int,
     polish: int,
     memory: int,
+    slopes: Slopes,
     progress: Callable[[float], None] = lambda done: None,
 ) -> Field:
     """All sets climb `steps` from their best `keep` starts, an eighth twice as far, the leading ones `polish` steps."""
@@ -56,7 +58,7 @@ def race(
         done += more
         progress(min(1.0, done / total))
 
-    climb = _Climb(probe, within, memory, say)
+    climb = _Climb(probe, within, memory, slopes, say)
     tried = climb.values(rows, starts)
     say(trying)
     order = tried.argsort(dim=1, descending=True, stable=True)[:, :keep]
@@ -79,8 +81,10 @@ def race(
 class _Climb:
     """Batches of candidates under one map and one constraint."""
 
-    def __init__(self, probe: Probe, within: Constraint, memory: int, say: Callable[[float], None]) -> None:
-        self.probe, self.within, self.memory, self.say = probe, within, memory, say
+    def __init__(
+        self, probe: Probe, within: Constraint, memory: int, slopes: Slopes, say: Callable[[float], None]
+    ) -> None:
+        self.probe, self.within, self.memory, self.slopes, self.say = probe, within, memory, slopes, say
 
     def values(self, rows: Int[Tensor, "p m"], y: Float[Tensor, "p s m d"]) -> Float[Tensor, "p s"]:
         i, flat = rows[:, None].expand(y.shape[:3]).flatten(0, 1), y.flatten(0, 1)
@@ -105,7 +109,7 @@ class _Climb:
         best, best_y = torch.full((len(y),), -torch.inf, dtype=y.dtype, device=y.device), y
         mean = torch.zeros_like(y)
         for k in range(steps):
-            value, gradient = self.probe.value_and_gradient(y, i)
+            value, gradient = self.slopes.at(self.probe, y, i)
             better = value > best
             best, best_y = torch.where(better, value, best), torch.where(better[:, None, None], y, best_y)
             mean = memory * mean + (1 - memory) * _direction(gradient)

@@ -12,6 +12,13 @@ class Status(Enum):
     STEP_LIMIT = "still improving when the steps ran out: raise Ascent(polish=…)"
     QUICK = "one start a position and no polish: use Ascent() for the full recipe"
     UNPOLISHED = "climbed from every start and not polished: raise Ascent(polish=…)"
+    ZERO_GRADIENT = (
+        "the gradient was zero at every candidate, so the search could not climb and the value is the best of its "
+        "starts: try a finite set of words (Vectors, Vocabulary), or a map with slopes"
+    )
+    ROUNDING = (
+        "no change was found that rounding alone could not explain, so the value is 0: raise the radius or use float64"
+    )
     EXACT = "every candidate of the finite set was tried"
 
     @property

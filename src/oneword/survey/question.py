@@ -10,6 +10,7 @@ import torch
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.named import draw_named
+from oneword.maps.names import each_once
 from oneword.perturb import Ball, Constraint
 from oneword.survey.effort import Effort
 
@@ -30,7 +31,7 @@ class Question:
     | `within` | the ball or sphere of S_ball |
     | `words` | the real words of S_word; None: no such search |
     | `effort`, `certify` | None: as the length suggests |
-    | `positions` | words of the text that may change, counted from 0; None: all |
+    | `positions` | words of the text that may change, as `positions` of `sensitivity`; None: all but special tokens |
     | `special` | whether [CLS] and [SEP] may change, too |
     | `per_token` | every token is a word of its own |
     | `window`, `most` | tokens at once, and tokens in all |
@@ -60,7 +61,7 @@ class Question:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise RangeError(f"expected --{name} of at least 1, got {value}")
-        for name in self.maps:
+        for name in each_once(self.maps):
             draw_named(name, 1, 1)  # a name that is none is refused before an encoder is read
         if self.window < 3:
             raise RangeError(f"expected --window of at least 3 tokens, [CLS] and [SEP] included, got {self.window}")

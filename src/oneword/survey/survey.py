@@ -11,7 +11,9 @@ from typing import Any
 import pandas as pd
 import torch
 
+from oneword import coverage
 from oneword._random import stream
+from oneword.coverage import Coverage
 from oneword.maps.base import FeatureMap
 from oneword.maps.named import draw_named
 from oneword.maps.names import has_blocks
@@ -34,16 +36,17 @@ class Survey:
     | column | meaning |
     |---|---|
     | `text`, `window`, `position` | which text, which window of it, which word of the window (as in the library) |
-    | `index`, `word`, `start`, `end` | number of the word in the text, none for special tokens; where it stands |
+    | `index`, `word`, `start`, `end` | position in the whole text (# and --position), the word, where it stands |
     | `tokens`, `n` | tokens of the word, and of its window |
     | `S_ball`, `upper` | sup over the ball: searched (lower bound), certified (upper bound) |
     | `radius`, `random_ball` | the ball's ‖Δ‖/√d, and the mean over random changes of that size |
     | `S_word`, `replacement`, `distance` | the best real word, which it is, and its ‖Δ‖/√d |
-    | `kind`, `candidates` | of S_word: exact over the candidates, or a lower bound from some of them |
+    | `kind`, `candidates` | of S_word: exact over the words that fit, or a lower bound from some; how many were tried |
     | `random_word`, `random_distance` | mean over the candidates, and their mean ‖Δ‖/√d |
 
     `replacements` lists the best real words: one line a text, word, map, seed and rank. `results` are the measurements
-    of S_ball themselves, by name. `notes` say what the numbers are and what was left out.
+    of S_ball themselves, by name. `notes` say what the numbers are and what was left out, `about["tried"]` which
+    (position, word) pairs were tried, which words were not and why.
     """
 
     texts: tuple[str, ...]
@@ -59,6 +62,7 @@ def survey(
 ) -> Survey:
     """Every word of every text that may change, under every map and seed."""
     windows = windows_of(texts, encoder, question)
+    covered = _covered(windows, question)
     longest = max(window.context.n for window in windows)
     seeds = question.seeds or Effort.seeds(longest)
     question = replace(question, seeds=seeds)
@@ -87,10 +91,12 @@ def survey(
         "seeds": list(range(question.seed, question.seed + seeds)),
         "within": question.within.describe(),
         "words": None if question.words is None else question.words.describe(),
+        "tried": None if covered is None else covered.to_dict() | {"pairs": _pairs(lines, seeds)},
         "texts": len(texts),
         "windows": len(windows),
         "tokens at once, at most": longest,
         "special tokens": list(dict.fromkeys(_added(windows))),
+        "special tokens change": any(window.context.special[i] for window in windows for i in window.positions),
         "d": first["d"],
         "dtype": first["dtype"],
         "device": first["device"],
@@ -98,10 +104,28 @@ def survey(
     }
     table = pd.DataFrame(lines).astype({"index": "Int64", "start": "Int64", "end": "Int64", "candidates": "Int64"})
     tops = pd.DataFrame(ranks, columns=RANKED)
-    return Survey(tuple(texts), table, tops, results, tuple(_notes(windows, question)), about)
+    notes = (*_notes(windows, question), *(() if covered is None else coverage.lines(covered.to_dict())))
+    return Survey(tuple(texts), table, tops, results, notes, about)
 
 
 RANKED = ["text", "window", "position", "index", "word", "map", "seed", "rank", "replacement", "value", "distance"]
+
+
+def _covered(windows: Sequence[Window], question: Question) -> Coverage | None:
+    """Which real words fit where; a list of one's own of which nothing fits is refused, as in the library."""
+    if question.words is None:
+        return None
+    parts = [(window.context, {i: window.indices[i] for i in window.positions}) for window in windows]
+    found = Coverage.of(question.words, parts)
+    return found.check(question.words) if isinstance(question.words, Words) else found
+
+
+def _pairs(lines: Sequence[dict[str, Any]], seeds: int) -> dict[str, int]:
+    """(position, word) pairs tried, by map; every seed of the weights tries the same ones."""
+    found: dict[str, int] = {}
+    for line in lines:
+        found[line["map"]] = found.get(line["map"], 0) + (line["candidates"] or 0)
+    return {name: count // seeds for name, count in found.items()}
 
 
 def _onward(report: Report, title: str, job: int, jobs: int) -> Report:
@@ -241,8 +265,7 @@ class _Job:
             words = _some(words, most, self.question.seed)
         # A word of two tokens has no counterpart among words of one.
         context = self.window.context
-        forms = words.written(context, self._positions)
-        able = [i for form, members in forms for i in members if len(context.rows[i]) in form.names]
+        able = [i for _, members in words.fitting(context, self._positions) for i in members]
         if not able:
             return None, None
         found = sensitivity(phi, context, within=words, positions=able, baseline=0, progress=say)
@@ -264,7 +287,7 @@ def _some(words: Vocabulary | Words, most: int, seed: int) -> Vocabulary | Words
 def _added(windows: Sequence[Window]) -> Iterator[str]:
     """The words that the tokenizer put in."""
     for window in windows:
-        yield from (word for word, index in zip(window.context.words, window.indices, strict=True) if index is None)
+        yield from (word for word, added in zip(window.context.words, window.context.special, strict=True) if added)
 
 
 def _notes(windows: Sequence[Window], question: Question) -> Iterator[str]:
@@ -279,6 +302,3 @@ def _notes(windows: Sequence[Window], question: Question) -> Iterator[str]:
         yield from effort.notes_on_words(question.maps, question.words.count)
     if context.X.dtype == torch.float32:
         yield "searched in float32, certified in float64"
-    several = [each for each in windows for i in each.positions if len(each.context.rows[i]) > 1]
-    if isinstance(question.words, Vocabulary) and several:
-        yield f"{len(several)} words of several tokens have no S_word: the vocabulary has words of one token"

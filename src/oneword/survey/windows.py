@@ -14,7 +14,10 @@ from oneword.text.encoders import Encoder
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Part of a text: `indices` are the numbers of its words in the whole text, None for special tokens."""
+    """Part of a text: `indices` are the positions of its words in the whole text, as `encoder.encode` counts them.
+
+    Special tokens between windows are none of the whole text: None.
+    """
 
     text: int
     number: int
@@ -37,26 +40,26 @@ def windows_of(texts: Sequence[str], encoder: Encoder, question: Question) -> li
     found = [window for number, text in enumerate(texts) for window in _windows(number, text, size, encoder, question)]
     if not any(window.positions for window in found):
         asked = "special tokens alone" if question.positions is None else f"positions {list(question.positions)}"
-        raise RangeError(f"expected words that may change, got {asked}: count the words of the text from 0")
+        raise RangeError(f"expected words that may change, got {asked}: count as # does in the table")
     return [window for window in found if window.positions]
 
 
 def _windows(text: int, content: str, size: int, encoder: Encoder, question: Question) -> list[Window]:
-    found, before = [], 0
-    for number, context in enumerate(encoder.windows(content, size=size, d=question.d, dtype=question.dtype)):
+    found, at = [], 0
+    contexts = list(encoder.windows(content, size=size, d=question.d, dtype=question.dtype))
+    for number, context in enumerate(contexts):
         context = replace(context, X=context.X.to(question.device))
         context = context.by_token() if question.per_token else context
         own = [i for i, special in enumerate(context.special) if not special]
-        indices: list[int | None] = [None] * len(context.words)
-        for index, i in enumerate(own, start=before):
-            indices[i] = index
-        before += len(own)
+        first = 0 if number == 0 else own[0]
+        last = len(context.words) if number == len(contexts) - 1 else own[-1] + 1
+        indices = [at + i - first if first <= i < last else None for i in range(len(context.words))]
+        at += last - first
         asked = question.positions
         able = [
             i
             for i, index in enumerate(indices)
-            if (index is None and question.special and asked is None)
-            or (index is not None and (asked is None or index in asked))
+            if (question.special or not context.special[i] if asked is None else index in asked)
         ]
         found.append(Window(text, number, context, tuple(indices), tuple(able)))
     return found

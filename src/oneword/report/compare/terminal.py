@@ -152,7 +152,7 @@ class CompareView:
         first = "another one comes first" if apart["flips"] else "the same one comes first"
         yield Text(f"next token: {first}; {_apart(apart)}", style="bold")
         grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for title in ("#", "first text", "p", "p after the other", "second text", "p", "p after the other"):
+        for title in ("rank", "first text", "p", "p after the other", "second text", "p", "p after the other"):
             grid.add_column(title, justify="left" if title.endswith("text") else "right")
         both = [self.tables["answers"][self.tables["answers"]["text"] == text] for text in ("a", "b")]
         for a, b in zip(*map(lines, both), strict=True):

@@ -156,12 +156,20 @@ def meanings(about: Mapping[str, Any], lines: pd.DataFrame) -> list[str]:
     ]
     if lines["S_word"].notna().any():
         kinds, far = set(lines["kind"].dropna()), lines["random_distance"].mean()
-        exact = f"exact over {about['words']['shown']}" if "exact" in kinds else f"out of {about['words']['shown']}"
-        some = "" if kinds == {"exact"} else ", a lower bound (≥) where only some were tried"
-        out.append(f"S_word: the best real word, {exact}{some}; random: the mean real word, at ‖Δ‖ = {far:.2f} √d")
+        pairs = ", ".join(f"{name} {count:,}" for name, count in (about.get("tried") or {}).get("pairs", {}).items())
+        tried = f"of the (position, word) pairs tried ({pairs})" if pairs else "of those tried"
+        bound = {
+            "exact": "exact over them",
+            "lower bound": "a lower bound (≥), since only some of those that fit were tried",
+            "both": "exact over them, or a lower bound (≥) where only some of those that fit were tried",
+        }["both" if len(kinds) > 1 else next(iter(kinds))]
+        out.append(
+            f"S_word: the best real word {tried}, from {about['words']['shown']}; {bound}; random: the mean real word, "
+            f"at ‖Δ‖ = {far:.2f} √d"
+        )
     special = ", ".join(about["special tokens"])
     if special:
-        what = "may change, too" if lines["index"].isna().any() else "are in the text, but only its own words change"
+        what = "may change, too" if about["special tokens change"] else "are in the text, but only its own words change"
         out.append(f"special tokens ({special}) {what}")
     return out
 

@@ -154,9 +154,9 @@ class WordsView:
 
     def _summary(self) -> Table:
         grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name, side in (("#", "right"), ("text", "left"), ("map", "left"), ("words", "right"), ("S_ball ≥", "right"),
-                           ("≤", "right"), ("at", "left"), ("S_word", "right"), ("becomes", "left"),
-                           ("random", "right")):  # fmt: skip
+        for name, side in (("no.", "right"), ("text", "left"), ("map", "left"), ("words", "right"),
+                           ("S_ball ≥", "right"), ("≤", "right"), ("at", "left"), ("S_word", "right"),
+                           ("becomes", "left"), ("random", "right")):  # fmt: skip
             grid.add_column(name, justify=side, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
         for line in summary(self.texts, self.lines):
             at_least = "≥ " if line["kind"] == "lower bound" else ""
