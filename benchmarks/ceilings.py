@@ -12,6 +12,7 @@ import math
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
@@ -210,6 +211,7 @@ def ratios(reviews: int = 5) -> dict[str, Any]:
 
 def measure() -> dict[str, Any]:
     attacked = attack(20_000)
+    attacked["without"] = dict(Counter(why.partition("no ceiling: ")[2] for why in attacked["without"]))
     return {"bars": BARS, **attacked, "minilm_pooled_best_attack": best_attack(), **ratios()}
 
 

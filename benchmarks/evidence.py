@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import attack, brackets, laws, learning, models, search_quality, speed, visitors, vocabulary
+from benchmarks import attack, brackets, ceilings, laws, learning, models, search_quality, speed, visitors, vocabulary
 from oneword.experiments.run import cpu_name
 
 FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
@@ -51,6 +51,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "app": visitors.measure,
     "brackets": brackets.measure,
     "attack": lambda: attack.attack(120_000),
+    "ceilings": ceilings.measure,
     "search_quality": search_quality.measure,
     "laws": _laws,
     "deep_guide": laws.deep_guide,
