@@ -154,7 +154,9 @@ def other_seeds() -> str:
     about = (
         f"The scale {found['scale']} ({figures}) at the seeds {names[0]} to {names[-1]}: at how many of them each "
         "claim holds, stays open and fails, what was measured, and the lowest and highest end of its intervals over "
-        "all of them. `python -m benchmarks.seeds DIR 1-10` measures it."
+        "all of them. Sizes and trials of that scale were chosen with the answers at the seeds "
+        f"{', '.join(map(str, seeds.CHOSEN_WITH))} in view, so the others are the test. "
+        "`python -m benchmarks.seeds DIR 1-10` measures it."
     )
     return "\n".join([f"## {len(names)} other seeds", "", about, "", *seeds.table(found)])
 
