@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from oneword.errors import NonFiniteError
@@ -54,27 +55,26 @@ def write_verdict(claims: Sequence[Claim], path: Path) -> Path:
     return path
 
 
-def claims_table(claims: Sequence[Claim]) -> Table:
-    """The claims for a terminal, and below them how many answers chance may have turned."""
-    chance = by_chance(claim.intervals for claim in claims)
-    grid = Table(box=None, pad_edge=False, header_style="bold", caption=chance, caption_justify="left")
-    for name in ("", "claim", "what is claimed", "predicted"):
-        grid.add_column(name)
-    for name in ("measured", "95 %"):
-        grid.add_column(name, justify="right")
+def claims_table(claims: Sequence[Claim]) -> RenderableType:
+    """The claims for a terminal: numbers, then the sentence; last, how many answers chance may have turned."""
+    widths = [max(map(len, column)) for column in zip(*map(_cells, claims), strict=True)] if claims else []
+    lines: list[RenderableType] = []
     for claim in claims:
         style = {True: "green", False: "bold red", None: "yellow"}[claim.holds]
-        interval = "" if claim.low is None else f"[{shown(claim.low)}, {shown(claim.high)}]"
-        missing = f" ({claim.note})" if claim.measured is None else ""
-        grid.add_row(
-            Text(SIGNS[claim.holds], style=style),
-            Text(claim.id),
-            Text(claim.claim + missing),
-            Text(claim.predicted),
-            Text(shown(claim.measured)),
-            Text(interval),
+        name, predicted, measured, interval = (
+            cell.ljust(width) if k < 2 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(_cells(claim), widths, strict=True))
         )
-    return grid
+        line = Text(SIGNS[claim.holds], style=style).append(f"  {name}  ", style="bold")
+        lines.append(line.append(f"{predicted}  {measured}  {interval}", style="default"))
+        missing = f" ({claim.note})" if claim.measured is None else ""
+        lines.append(Padding(Text(claim.claim + missing, style="dim"), (0, 0, 0, 3)))
+    return Group(*lines, Text(), Text(by_chance(claim.intervals for claim in claims)))
+
+
+def _cells(claim: Claim) -> tuple[str, str, str, str]:
+    interval = "" if claim.low is None else f"[{shown(claim.low)}, {shown(claim.high)}]"
+    return claim.id, claim.predicted, shown(claim.measured), interval
 
 
 # Judging
