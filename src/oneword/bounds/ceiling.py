@@ -16,7 +16,7 @@ from torch import Tensor
 from oneword._random import stream
 from oneword.bounds.ranges import Box, Ellipsoid, Range
 from oneword.maps.checkpoints import nothing_comes_back
-from oneword.maps.last_steps import STEADY, LastSteps, UnknownSteps, last_steps
+from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps
 from oneword.maps.model_question import sees_no_constant
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
@@ -69,10 +69,10 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
         raise UnknownSteps("its rows are not those of the words")
     made = _Rows(phi, steps, clean)
     upper = made.logits(moving) if phi.question.output == "logits" else made.pooled(phi.pooling, moving)
-    steady = (
-        f" (while means of rows stay below {STEADY:g} spreads)" if steps.norm is not None and steps.norm.centred else ""
-    )
-    return Ceiling(upper, covers + steady)
+    # Where the mean of a row exceeds its spread by far (STEADY), a LayerNorm is lost in rounding, and so is its bound.
+    centred = steps.norm is not None and steps.norm.centred
+    name = str(phi.precision).removeprefix("torch.")
+    return Ceiling(upper, f"{covers} that {name} can normalise" if centred else covers)
 
 
 def _anew(phi: TransformerFeatures) -> int:
