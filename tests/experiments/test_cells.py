@@ -69,7 +69,9 @@ def test_a_trained_model_beside_random_words(tiny_model: str, tmp_path: Path) ->
     assert set(table["objective"]) == {"pooled, layer 2"}
     pd.testing.assert_frame_equal(run_cell(cells[0]), table.iloc[:1], check_exact=True)
     fitted = trained_fits(table)
-    assert fitted["column"].tolist() == ["sup", "best_word", "random_word"]
+    assert fitted["column"].tolist() == ["upper", "sup", "best_word", "random_word"]
+    without = trained_fits(table.assign(upper=[None, *table["upper"].iloc[1:]]))
+    assert without["column"].tolist() == ["sup", "best_word", "random_word"]
     truth = exponent(table, y="real_mean")
     assert fitted["slope"].iloc[-1] == truth.slope
 

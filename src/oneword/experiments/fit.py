@@ -176,7 +176,8 @@ def trained_fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     """The exponents in n of what `trained_lengths` gives: model, output, column, slope, low, high."""
     lines: list[dict[str, Any]] = []
     for (model, output), rows in trained_lengths(table).groupby(["model", "output"], sort=True):
-        for column in TRAINED.values():
+        ceiling = ["upper"] if rows["upper"].notna().all() else []
+        for column in (*ceiling, *TRAINED.values()):
             alike = all(rows[name].nunique(dropna=False) == 1 for name in ("corpus", "positions"))
             if rows["n"].nunique() > 1 and alike:
                 fitted = exponent(rows, y=column, seed=seed)

@@ -12,7 +12,7 @@ from oneword.report.table import shown
 
 # The columns of the table of lengths that are drawn.
 CURVES = {
-    "upper": Look("ceiling (S ≤, changes of any size)", VERMILION, "_", "line-ew-open"),
+    "upper": Look("ceiling (S ≤, any size)", VERMILION, "_", "line-ew-open"),
     "sup": KINDS["value"],
     "first_order": Look("first order, r‖J‖/‖φ‖", ORANGE, "D", "diamond"),
     "best_word": KINDS["real_max"],
