@@ -30,7 +30,7 @@ PAPER = {
 }
 TEXT = """# The paper's claims and what was measured
 
-`oneword reproduce --scale paper` on word embeddings of IMDB reviews. The theorems, figures and protocol are those of
+`oneword reproduce --scale {scale}` on word embeddings of IMDB reviews. The theorems, figures and protocol are those of
 S. Bombari and M. Mondelli, *Towards Understanding the Word Sensitivity of Attention Layers: A Study via Random
 Features*, ICML 2024 ([arXiv 2402.02969](https://arxiv.org/abs/2402.02969)).
 
@@ -46,7 +46,7 @@ rows, and those that certificates settle, need no interval. {chance}
 - The sup is over all positions and the ball around the word itself, from many starts, the best iterate kept; the
   authors' script changes position 0 only, around a noised word, from one start, and reports the last iterate.
 - RF: one position drawn for each trial, exact in law; all positions in one trial. Deep RF: d = {deep_d}, k = D, nested
-  depths on the same weights, {deep_trials} trials: wider ones would not fit two processes on 24 GB and an hour.
+  depths on the same weights, {deep_trials} trials: wide ones would not fit two processes on 24 GB and the time.
   Learning: {texts} texts to pre-train on, {samples} new ones for each map and length, one draw of the weights.
 - T3 asks for d/log⁴d = Ω(n). log⁴d is larger than d at every width here, so its condition is not met: what is seen of
   attention goes beyond the theorem.
@@ -73,7 +73,7 @@ What holds here is a statement about random maps on real words, not about a trai
 
 ## How it was made
 
-`oneword reproduce --scale paper` on {machine}; {cells} cells, {workers} at a time, {wall}{minutes} minutes of one core
+`oneword reproduce --scale {scale}` on {machine}; {cells} cells, {workers} at a time, {wall}{minutes} minutes of one core
 in all. {versions}. `python -m benchmarks.reproduction DIR` writes this file from the folder of a run.
 """
 NAMES = {
@@ -192,6 +192,7 @@ def page(folder: Path) -> str:
     held = sum(claim["holds"] is True for claim in found)
     return TEXT.format(
         **_sizes(table),
+        scale=run["scale"],
         chance=by_chance(claim["intervals"] for claim in found),
         seeds=other_seeds(),
         held=held,
