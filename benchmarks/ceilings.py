@@ -53,7 +53,7 @@ def attack(
             text = phi.encode(TEXTS[int(rng.integers(len(TEXTS)))])
             probe = phi.at(text.X)
             row = int(rng.integers(probe.n))
-            made = certificate(probe, torch.tensor([[row]]), Ball(), torch.ones(1), Certify.plain())
+            made = certificate(probe, torch.tensor([[row]]), Ball(), torch.zeros(1), Certify.plain())
             case = f"{phi.name} {phi.precision} {phi.question.output} {phi.question.layer} {phi.pooling}"
             if made.upper is None:
                 without.add(f"{case}: {made.how}")
@@ -172,7 +172,7 @@ def best_attack(texts: int = 3, steps: int = 400, starts: int = 4) -> float:
     for k, words in enumerate(TEXTS[:texts]):
         X = phi.encode(words).X
         probe = phi.at(X)
-        upper = certificate(probe, torch.tensor([[0]]), Ball(), torch.ones(1), Certify.plain()).upper
+        upper = certificate(probe, torch.tensor([[0]]), Ball(), torch.zeros(1), Certify.plain()).upper
         assert upper is not None
         free = torch.from_numpy(np.random.default_rng(k).standard_normal((starts, *X.shape))).to(X)
         free = (X + free * X.norm(dim=1).mean() / X.shape[1] ** 0.5).requires_grad_(True)
