@@ -69,6 +69,7 @@ def attack(
                     sound &= unsteadiness(phi, changed) <= STEADY
                 unsteady += int((~sound).sum())
                 above += int((share[~sound] > 1).sum())
+                assert bool(sound.any()), case
                 share = share[sound]
                 tried += len(share)
                 key = f"{phi.name} {phi.question.output}"

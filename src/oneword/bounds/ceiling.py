@@ -233,4 +233,5 @@ def _embeddings(
         return each.norm(dim=1)
     if phi.pooling == "mean":
         return each.sum(1) / n + (n * float(rounding.max()) if phi.precision == phi.dtype else float(rounding.max()))
-    return (each * (rows == (0 if phi.pooling == "cls" else n - 1))).sum(1)
+    at = 0 if phi.pooling == "cls" else n - 1
+    return (each * (rows == at)).sum(1) + rounding[at]
