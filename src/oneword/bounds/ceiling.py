@@ -16,7 +16,7 @@ from torch import Tensor
 from oneword._random import stream
 from oneword.bounds.ranges import Box, Ellipsoid, Range
 from oneword.maps.checkpoints import nothing_comes_back
-from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps
+from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps, units
 from oneword.maps.model_question import sees_no_constant
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
@@ -104,8 +104,7 @@ class _Rows:
 
     def __init__(self, phi: TransformerFeatures, steps: LastSteps, clean: Tensor) -> None:
         self.range = _range(phi, steps)
-        self.fine = torch.finfo(torch.promote_types(phi.precision, torch.float32)).eps
-        self.unit = torch.finfo(phi.precision).eps
+        self.unit, self.fine = units(phi.precision)
         self.clean = clean if clean.ndim == 2 else clean[None]
         self.rounding = 0.0 if steps.norm is None else steps.norm.rounding
         if steps.weight is not None:
@@ -227,11 +226,12 @@ def _embeddings(
     with torch.no_grad():
         size = phi.rows(probe.X[None])[0].double().norm(dim=1).cpu()
     reach = within.reach(probe.X.double()).cpu()
-    rounding = 16 * torch.finfo(phi.precision).eps * (size + abs(gain) * reach)
+    unit, fine = units(phi.precision)
+    rounding = 16 * unit * (size + abs(gain) * reach)
     each, n = (abs(gain) * reach + rounding)[rows], probe.n
     if phi.pooling in (None, "max"):  # a largest entry moves by no more than the entries it is taken of
         return each.norm(dim=1)
     if phi.pooling == "mean":
-        return each.sum(1) / n + (n * float(rounding.max()) if phi.precision == phi.dtype else float(rounding.max()))
+        return each.sum(1) / n + 2 * (n * fine + unit) * float((size + abs(gain) * reach).max())
     at = 0 if phi.pooling == "cls" else n - 1
     return (each * (rows == at)).sum(1) + rounding[at]

@@ -31,6 +31,11 @@ _TRIED = 16  # random rows of each size
 _ROWS = 4  # rows of a text on which its last matrix is checked
 
 
+def units(dtype: torch.dtype) -> tuple[float, float]:
+    """The unit of a precision, and that of the sums it takes: in float32 at least."""
+    return torch.finfo(dtype).eps, torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+
+
 @dataclass(frozen=True, eq=False)
 class Norm:
     """u = γ⊙z + β with ‖z‖² ≤ d, and 1ᵀz = 0 if `centred` (LayerNorm); float64 on the CPU."""
@@ -46,10 +51,7 @@ class Norm:
 
         The mean is taken off in float32 at least, and its rounding counts as many times as it exceeds the spread.
         """
-        unit, fine = (
-            torch.finfo(self.precision).eps,
-            torch.finfo(torch.promote_types(self.precision, torch.float32)).eps,
-        )
+        unit, fine = units(self.precision)
         size = math.sqrt(len(self.gain)) * float(self.gain.abs().max()) + float(self.shift.norm())
         return 4 * unit * size + (4 * fine * STEADY * float(self.gain.norm()) if self.centred else 0.0)
 
@@ -113,9 +115,8 @@ def _multiplies(step: _Step) -> bool:
     assert isinstance(matrix, nn.Linear)
     given, out = step.given.reshape(-1, d)[-_ROWS:].double(), step.out.reshape(-1, step.out.shape[-1])[-_ROWS:].double()
     W, b = matrix.weight.double(), 0 if matrix.bias is None else matrix.bias.double()
-    fine = torch.finfo(torch.promote_types(step.out.dtype, torch.float32)).eps
-    kind = torch.finfo(step.out.dtype)
-    allowed = (d * fine + 4 * kind.eps) * (given.abs() @ W.abs().mT + abs(b)) + d * kind.tiny
+    unit, fine = units(step.out.dtype)
+    allowed = (d * fine + 4 * unit) * (given.abs() @ W.abs().mT + abs(b)) + d * torch.finfo(step.out.dtype).tiny
     off = (given @ W.mT + b - out).abs()
     return bool(((off <= allowed) | ~off.isfinite()).all())  # what overflows is refused elsewhere
 
