@@ -119,8 +119,11 @@ class _Rows:
 
     def hidden(self, moving: Bool[Tensor, "p n"]) -> Float[Tensor, " p"]:
         """‖H′ − H‖² ≤ Σ_j max_u ‖u − h_j‖² over the rows that move."""
-        each = self.range.farthest(self.clean) + self.rounding
-        return torch.where(moving, each, torch.minimum(each, self.anew)).norm(dim=1)
+        return self._each(moving).norm(dim=1)
+
+    def _each(self, moving: Bool[Tensor, "p n"]) -> Float[Tensor, "p n"]:
+        far = self.range.farthest(self.clean) + self.rounding
+        return torch.where(moving, far, torch.minimum(far, self.anew))
 
     def logits(self, moving: Bool[Tensor, "p n"]) -> Float[Tensor, " p"]:
         """Of every word, of the last one, or of the text as a whole."""
@@ -130,9 +133,7 @@ class _Rows:
         if how is None:
             return self.hidden(moving)
         if how in ("cls", "last"):
-            at = 0 if how == "cls" else -1
-            self.clean, self.anew = self.clean[[at]], self.anew[[at]]
-            return self.hidden(moving[:, [at]])
+            return self._each(moving)[:, 0 if how == "cls" else -1]
         n, count = moving.shape[1], moving.sum(1)
         still = (self.anew * ~moving).sum(1) / n
         if how == "mean":  # an average of points of a convex set is in it
