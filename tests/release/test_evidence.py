@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from benchmarks import evidence
+
+POSITIONS = ("one_position", "all_positions")
 
 
 def _commits(data: Any) -> Iterator[str]:
@@ -60,3 +63,22 @@ def test_the_file_of_measurements_itself_may_differ(tree: Path) -> None:
     written = json.loads(evidence.FILE.read_text())
     assert written["one"]["numbers"] == {"number": 1}
     assert "dirty" not in written["one"]["made_on"]["commit"]
+
+
+def test_what_is_said_of_the_guide_of_deep_random_features_is_what_was_measured() -> None:
+    """Ranges are rounded outwards, by less than one of their last digits."""
+    rows = json.loads(evidence.FILE.read_text())["deep_guide"]["numbers"]
+    text = " ".join((evidence.FILE.parent / "theory.md").read_text().split())
+    said = re.search(
+        r"on average (\S+) to (\S+) of it at one position and (\S+) to (\S+) of it over all positions .* single draws "
+        r"of the weights gave (\S+) to (\S+) \(",
+        text,
+    )
+    assert said is not None
+    numbers = [float(number) for number in said.groups()]
+    means = [[row[f"{where}_over_guide"] for row in rows if f"{where}_over_guide" in row] for where in POSITIONS]
+    single = [value for row in rows for name, value in row.items() if name.endswith(("_least", "_largest"))]
+    measured = [*means, single]
+    for low, high, values in zip(numbers[::2], numbers[1::2], measured, strict=True):
+        assert low <= min(values) < low + 0.01
+        assert high - 0.01 < max(values) <= high
