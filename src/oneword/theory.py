@@ -104,7 +104,7 @@ def drf_guide(n: float, depth: int, d: float | None = None, k: float | None = No
         S ≈ (1/√n)(1 + √(2Ld/k)),   which is (1/√n)(1 + √(2L/n)) for k = D
 
     Not a bound, on either side, and not a limit law: on average a search found 0.80 to 0.99 of it at one position and
-    0.90 to 1.03 of it over all positions (n = 10 to 80, L = 2, 4, 8, d = 32, 96; single draws 0.68 to 1.19).
+    0.90 to 1.03 of it over all positions (n = 10 to 80, L = 2, 4, 8, d = 32, 96; single draws 0.67 to 1.19).
     L = 1 is `rf_sensitivity`.
     `k` defaults to nd, where d cancels; any other k needs d.
     """
