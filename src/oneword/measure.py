@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -76,7 +75,7 @@ def sensitivity(
     | `words` | how many words change at once; more than one are chosen greedily among `positions` |
     | `positions` | the words that may change; all by default |
     | `search` | Ascent() or Ascent.quick() |
-    | `certify` | Certify(target, seconds), Certify.plain(), or False for no upper bound |
+    | `certify` | Certify(target, work, seconds), Certify.plain(), or False for no upper bound |
     | `baseline` | random changes a word, for comparison; 0 draws none |
     | `progress` | called with (stage, fraction done) while the work goes on |
     """
@@ -108,9 +107,6 @@ def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started
 
 
 def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: Task) -> dict[str, Any]:
-    certify = task.certify
-    seconds = certify.seconds if certify and math.isfinite(certify.seconds) else None
-    asked = {"target": certify.target, "seconds": seconds} if certify else None
     return {
         "map": dict(phi.describe()),
         "text": dict(text.source),
@@ -123,7 +119,7 @@ def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: Task) -> dic
         "fingerprint": _fingerprint(text.X),
         "words_chosen": "greedily" if task.words > 1 else "every one tried",
         "search_asked_for": asdict(task.search),
-        "certify": asked,
+        "certify": asdict(task.certify) if task.certify else None,
         "baseline": task.baseline,
         "seed": task.seed,
         "dtype": str(probe.X.dtype).removeprefix("torch."),

@@ -41,6 +41,10 @@ class Constraint(ABC):
         """The largest ‖y − x‖ that is allowed: the radius a certificate has to cover."""
 
     @abstractmethod
+    def longest(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
+        """The largest ‖y‖ that is allowed."""
+
+    @abstractmethod
     def violation(self, x: Float[Tensor, "*b d"], y: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
         """How far y lies outside the set, relative to its size; 0 inside."""
 
@@ -85,6 +89,9 @@ class Ball(Constraint):
             return self.relative * x.norm(dim=-1)
         r = math.sqrt(x.shape[-1]) if self.radius is None else self.radius
         return torch.full(x.shape[:-1], r, dtype=x.dtype, device=x.device)
+
+    def longest(self, x: Tensor) -> Tensor:
+        return x.norm(dim=-1) + self.reach(x)
 
     def violation(self, x: Tensor, y: Tensor) -> Tensor:
         r = self.reach(x).clamp_min(torch.finfo(x.dtype).tiny)  # a word of norm 0 may not move at all
@@ -167,6 +174,9 @@ class Sphere(Constraint):
     def reach(self, x: Tensor) -> Tensor:
         far = x.norm(dim=-1) + self._radius(x.shape[-1])
         return far if self.largest is None else far.clamp_max(self.largest)
+
+    def longest(self, x: Tensor) -> Tensor:
+        return torch.full(x.shape[:-1], self._radius(x.shape[-1]), dtype=x.dtype, device=x.device)
 
     def violation(self, x: Tensor, y: Tensor) -> Tensor:
         R = self._radius(x.shape[-1])

@@ -22,7 +22,6 @@ from oneword.survey.survey import survey
 Show = Callable[[Reading], None]
 ALL_WORDS, SOME_WORDS = 128, 16  # tokens: up to here a model is searched at every word; of longer texts, at so many
 MEMORY = 1 << 28  # bytes of a batch: what waits for a batch to end, as Stop does, does not wait long
-SECONDS = 10.0  # to refine certificates, where one asks for care
 BLOCK_WORDS = 64  # tokens: up to here rf and drf measure every word; of longer texts, some that are evenly spread
 
 
@@ -72,7 +71,7 @@ def _of_map(readers: Readers, key: str, text: str, careful: bool, report: Report
 def _effort(tokens: int, careful: bool) -> Effort:
     usual = replace(Effort.usual(tokens), block_words=None if tokens <= BLOCK_WORDS else 24)
     # All neurons of rf, or all words of a long text, would take minutes: care is for the search and the certificates.
-    return replace(usual, search=Ascent(), certify=Certify(1.2, SECONDS)) if careful else usual
+    return replace(usual, search=Ascent(), certify=Certify()) if careful else usual
 
 
 def _model_effort(tokens: int, careful: bool) -> ModelEffort:

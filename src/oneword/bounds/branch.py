@@ -1,9 +1,9 @@
-"""Branch and bound for softmax attention: the certificate that counts (docs/certificates.md has the proof).
+"""Branch and bound for normalised attention: the certificate that counts (docs/certificates.md has the proof).
 
 For one position, Δ = s v̂ + a k̂ + Δ' is split along two directions: k̂, in which the keys of all rows agree, and v̂,
 which leads away from where their outputs are. A cell of the (s, a) plane gets an upper bound that holds for every Δ in
-it, for any multipliers (e, m, μ, c₀); the multipliers are tuned, and the cell with the largest bound is split, until
-the target is met. Positions resemble each other, so the leaves of the first one seed the rest.
+it, for any multipliers; the cell with the largest bound is tuned, then split. The ladder brings all positions down to
+one ratio of upper to value before any of them goes on to the next, so that a ratio out of reach starves nobody.
 """
 
 from __future__ import annotations
@@ -13,136 +13,39 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from enum import Enum
 from itertools import count
-from typing import Any
 
-import numpy as np
-import torch
-from scipy.optimize import minimize
+from jaxtyping import Float
 from torch import Tensor
 
-from oneword.bounds.kernels import LOGITS, ROUNDING, SHARES, Array, rows_bound, trust_region_dual
+from oneword.bounds.kernels import Array, Cell
+from oneword.bounds.position import Keys, Multipliers, Position
 from oneword.maps.attention_probe import AttentionProbe
-from oneword.maps.leave_one_out import SHARP
 
-Cell = tuple[float, float, float, float]  # centre (s, a) and half-widths
-Multipliers = Array  # e, log m, log μ, c₀
-GRID = 6  # the first cells: GRID × GRID
-MOST_CELLS = 4000  # a position
+# upper/value that all positions reach before the next is tried. A target only says where this sequence stops.
+RUNGS = (3.0, 2.0, 1.6, 1.4, 1.3, 1.25, 1.2, 1.15, 1.12, 1.1, 1.08, 1.06, 1.05, 1.04, 1.03, 1.02, 1.01, 1.0)
+MOST_CELLS = 400  # a position: where so many do not reach a rung, more rarely do
+# Evaluations and first step to tune a cell from nothing, and from its parent's multipliers: close to these, and every
+# other time further away.
+_FROM_NOTHING, _CLOSE, _WIDE = (40, 1.0), (20, 0.1), (20, 0.4)
+
+
+class Tuning(Enum):
+    """Where the multipliers of a cell come from."""
+
+    NONE = 0
+    PARENT = 1
+    OWN = 2
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A cell with the multipliers that bounded it; `tuned` counts cuts since they were last tuned (0: never)."""
+    """A cell with the multipliers that bounded it; these are the first ones, its parent's, or tuned for it."""
 
     cell: Cell
     multipliers: Multipliers
-    tuned: int
-
-
-class Keys:
-    """What all positions share: the spectrum of the keys and of the outputs."""
-
-    def __init__(self, probe: AttentionProbe) -> None:
-        self.probe = probe
-        K, O = probe.K, probe.O
-        _, sigma, axes = torch.linalg.svd(K, full_matrices=False)
-        # The singular values are those of a matrix within rounding of K: lift all but the first by more than that.
-        self.sigma2 = _numpy(sigma[1:].square() + ROUNDING * sigma[0].square())
-        self.axes = axes[1:]
-        agree = torch.sign((K @ axes[0]).sum())
-        self.k_hat = axes[0] * (agree if agree != 0 else 1.0)
-        centred = O - O.mean(0)
-        centred = centred - torch.outer(centred @ self.k_hat, self.k_hat)
-        self.spread2 = float(torch.linalg.matrix_norm(centred, 2)) ** 2 * (1 + ROUNDING) + ROUNDING
-        self.K_along = K @ self.k_hat
-        self.K2 = K.square().sum(1)
-
-
-class Position:
-    """The bound at one position, as a function of cell and multipliers."""
-
-    def __init__(self, keys: Keys, i: int, r: float) -> None:
-        probe, k_hat = keys.probe, keys.k_hat
-        X, O, n = probe.X, probe.O, probe.n
-        self.keys, self.r = keys, r
-        J = torch.arange(n)[torch.arange(n) != i]
-        without = probe.without
-        p = without.share[i, J]
-        sharp = p > SHARP
-        x = X[i]
-
-        # v̂: from the mean output of the grouped rows to x_i, orthogonal to k̂. What rounding leaves of x_i − ō outside
-        # the plane is charged in `value` as `leak`.
-        mean = O[J[~sharp]].mean(0) if bool((~sharp).any()) else torch.zeros_like(x)
-        away = x - mean
-        flat = away - (away @ k_hat) * k_hat
-        flat = flat - (flat @ k_hat) * k_hat
-        length = float(flat.norm())
-        v_hat = flat / length if length > 1e-9 * r else torch.zeros_like(flat)
-        residue = away - (away @ k_hat) * k_hat - (away @ v_hat) * v_hat
-        self.v_hat = v_hat
-        self.leak = 2 * float((~sharp).sum()) * float(residue.norm()) * (1 + ROUNDING)
-
-        v = x - O[J]
-        inverse = 1 / without.spare[i, J]
-        off = torch.full_like(p, -1.0)
-        if bool(sharp.any()):
-            beta = x - without.outputs[J[sharp]]
-            v[sharp] = beta
-            plane = torch.outer(beta @ v_hat, v_hat) + torch.outer(beta @ k_hat, k_hat)
-            off[sharp] = (beta - plane).norm(dim=1) * (1 + ROUNDING)
-        K = probe.K[J]
-        ks, ka = K @ v_hat, keys.K_along[J]
-        K_off = (keys.K2[J] * (1 + ROUNDING) - ks.square() - ka.square()).clamp_min(0).sqrt()
-        logit = without.score[i, J] - without.rest[i, J]
-        columns = [logit, p, inverse, v.square().sum(1), v @ v_hat, v @ k_hat, ks, ka, K_off, off]
-        self.rows = _numpy(torch.stack(columns, 1))
-        total = K.sum(0)
-        self.k2 = _numpy(((keys.axes @ total).abs() + ROUNDING * total.norm()).square())
-
-        g = x - O[i]
-        self.g2, self.gs, self.ga = float(g @ g), float(g @ v_hat), float(g @ k_hat)
-        self.g_off = float((g - (g @ v_hat) * v_hat - (g @ k_hat) * k_hat).norm()) * (1 + ROUNDING)
-        self.far2 = float((X[J] - O[i]).square().sum(1).max()) if n > 1 else 0.0
-
-    def value(self, cell: Cell, multipliers: Multipliers) -> float:
-        """An upper bound on the squared change for every Δ of the cell; negative if the cell misses the ball."""
-        # Neighbouring cells overlap by a hair, so that rounding leaves no gap between them.
-        s0, a0, hs, ha = cell[0], cell[1], cell[2] + ROUNDING * self.r, cell[3] + ROUNDING * self.r
-        r2 = self.r**2 * (1 + ROUNDING)
-        R2 = r2 - max(0.0, abs(s0) - hs) ** 2 - max(0.0, abs(a0) - ha) ** 2
-        if R2 < 0:
-            return -1.0
-        R = math.sqrt(R2)
-        e, m, mu, c0 = multipliers[0], math.exp(multipliers[1]), math.exp(multipliers[2]), multipliers[3]
-        rows = rows_bound(self.rows, (s0, a0, hs, ha), R, r2, e, m, mu, c0, LOGITS, SHARES)
-        dual = trust_region_dual(e, m, R2, self.k2, self.keys.sigma2)
-        along = self.gs * s0 + abs(self.gs) * hs + self.ga * a0 + abs(self.ga) * ha
-        own = max(self.far2, self.g2 + 2 * (along + self.g_off * R) + r2)
-        return float(rows + dual + R2 * self.keys.spread2 / mu + self.leak * R + own * (1 + ROUNDING))
-
-    def tune(self, leaf: Leaf, evaluations: int) -> tuple[float, Multipliers]:
-        """Better multipliers for one cell (Nelder–Mead: the bound is cheap and has kinks)."""
-        start = leaf.multipliers
-        simplex = np.vstack([start, start + np.diag([0.3 * abs(start[0]) + 0.01 * self.r**2, 0.4, 0.4, 0.08])])
-        options: Any = {
-            "maxfev": evaluations,
-            "initial_simplex": simplex,
-            "xatol": 1e-4,
-            "fatol": 1e-5 * self.r**2 * (len(self.rows) + 1),
-        }
-        found = minimize(lambda x: self.value(leaf.cell, x), start, method="Nelder-Mead", options=options)  # type: ignore[call-overload]
-        return float(found.fun), np.asarray(found.x)
-
-    @cached_property
-    def first_leaves(self) -> list[Leaf]:
-        h = self.r / GRID
-        r2 = self.r**2
-        start = np.array([r2 / 10, math.log(r2 / 15), math.log(r2 / 8), 0.7])
-        centres = [-self.r + (2 * step + 1) * h for step in range(GRID)]
-        return [Leaf((s, a, h, h), start, 0) for s in centres for a in centres]
+    tuning: Tuning
 
 
 class Tree:
@@ -156,6 +59,19 @@ class Tree:
         for leaf in leaves:
             self._push(leaf, math.inf)
         self.cells = len(self._heap)
+
+    @classmethod
+    def rooted(cls, position: Position, ceiling: float) -> Tree:
+        """One cell for every Δ."""
+        return cls(position, [Leaf(position.whole, position.first_multipliers, Tuning.NONE)], ceiling)
+
+    def handed(self, position: Position, ceiling: float) -> Tree:
+        """The same cells and multipliers for another position, whose ball may have another radius."""
+        scale, i = position.r / self.position.r, self.position.i
+        leaves = [
+            Leaf(_scaled(leaf.cell, scale), leaf.multipliers.handed(i, position.i), leaf.tuning) for leaf in self.leaves
+        ]
+        return Tree(position, leaves, ceiling)
 
     @property
     def upper(self) -> float:
@@ -172,11 +88,13 @@ class Tree:
             heapq.heappush(self._heap, (-value, next(self._ids), leaf))
 
     def refine(self) -> None:
-        """Tune the worst cell, or split it: one tuning for every three cuts on the way down."""
+        """Tune the worst cell, or split it if it was tuned as it is."""
         negative, _, leaf = heapq.heappop(self._heap)
-        if leaf.tuned == 0:
-            value, multipliers = self.position.tune(leaf, 50)
-            self._push(Leaf(leaf.cell, multipliers, 1), -negative, value)
+        if leaf.tuning is not Tuning.OWN:
+            again = _CLOSE if self.cells % 2 else _WIDE
+            evaluations, step = again if leaf.tuning is Tuning.PARENT else _FROM_NOTHING
+            value, multipliers = self.position.tune(leaf.cell, leaf.multipliers, evaluations, step)
+            self._push(Leaf(leaf.cell, multipliers, Tuning.OWN), -negative, value)
             return
         s, a, hs, ha = leaf.cell
         if hs >= ha:
@@ -184,84 +102,104 @@ class Tree:
         else:
             halves = ((s, a - ha / 2, hs, ha / 2), (s, a + ha / 2, hs, ha / 2))
         for half in halves:
-            self._push(Leaf(half, leaf.multipliers, (leaf.tuned + 1) % 4), -negative)
-        self.cells += 2
-
-    def refine_to(self, target2: float, deadline: float) -> None:
-        while self.upper > target2 and self.cells < MOST_CELLS and time.monotonic() < deadline:
-            self.refine()
+            self._push(Leaf(half, leaf.multipliers, Tuning.PARENT), -negative)
+        self.cells += 1
 
 
-def branch_and_bound(
-    probe: AttentionProbe,
-    upper2: Array,
-    value2: Array,
-    rows: list[int],
-    r: Array,
-    target2: float,
-    seconds: float,
-    progress: Callable[[float], None] = lambda done: None,
-) -> Array:
-    """Lower the squared upper bounds of these rows until all are below target2 or the time is up.
+@dataclass(frozen=True, eq=False)
+class Spots:
+    """The positions to be bounded, and what is known of each: the new word lies within `r` of `centre`.
 
-    Always works on the position with the largest bound, so that stopping early wastes nothing. `value2` (what a search
-    found) only decides which position is taken first, to seed the others.
+    `upper2` bounds the squared change already, `own2` that of row i alone; a search attained `value2`.
     """
-    upper2 = upper2.copy()
-    open_ = [a for a in range(len(rows)) if upper2[a] > target2]
-    if not open_:
-        return upper2
-    keys = Keys(probe)
-    _warm_up(keys, rows[0], float(r[0]))
-    deadline = time.monotonic() + seconds
-    first = max(open_, key=lambda a: value2[a])
-    seed = Position(keys, rows[first], float(r[first]))
-    tree = Tree(seed, seed.first_leaves, float(upper2[first]))
-    # A third of the time at most: a target out of reach must not starve the other positions.
-    tree.refine_to(target2, time.monotonic() + seconds / 3)
-    trees = {first: tree}
-    upper2[first] = tree.upper
-    scale = float(r[first])
 
-    queue = [(-float(upper2[a]), a) for a in open_]
-    heapq.heapify(queue)
-    while queue and -queue[0][0] > target2 and time.monotonic() < deadline:
-        _, a = heapq.heappop(queue)
-        if a not in trees:
-            trees[a] = Tree(
-                Position(keys, rows[a], float(r[a])),
-                _rescaled(tree.leaves, float(r[a]) / scale),
-                float(upper2[a]),
-            )
-        elif trees[a].cells >= MOST_CELLS:
-            continue  # its bound stands, whatever the others come to
-        next_upper = -queue[0][0] if queue else 0.0
-        goal = max(target2, min(next_upper, 0.98 * trees[a].upper))
-        trees[a].refine_to(goal, deadline)
-        upper2[a] = trees[a].upper
-        heapq.heappush(queue, (-float(upper2[a]), a))
-        progress(1 - max(0.0, deadline - time.monotonic()) / seconds if math.isfinite(seconds) else 0.0)
-    return upper2
+    rows: list[int]
+    centre: Float[Tensor, "p d"]
+    r: Array
+    upper2: Array
+    own2: Array
+    value2: Array
 
 
-def _warm_up(keys: Keys, row: int, r: float) -> None:
-    """Compile the kernels, which takes seconds the first time, before the clock starts."""
-    position = Position(keys, row, r)
-    leaf = position.first_leaves[0]
-    position.value((0.0, 0.0, r, r), leaf.multipliers)
+class Stop(Enum):
+    """Why a ladder ended above its target."""
+
+    WORK = "its budget of work is spent"
+    TIME = "its seconds are over"
+    CELLS = "more cells would not help"
 
 
-def _rescaled(leaves: list[Leaf], factor: float) -> list[Leaf]:
-    """The same cells for a ball of another radius."""
-    if factor == 1.0:
-        return leaves
-    return [Leaf(_scaled(leaf.cell, factor), leaf.multipliers, leaf.tuned) for leaf in leaves]
+class Ladder:
+    """All positions of one text, refined rung by rung within a budget of work (rows bounded) and of seconds."""
+
+    def __init__(self, probe: AttentionProbe, spots: Spots, work: float, seconds: float | None = None) -> None:
+        self.keys, self.spots = Keys(probe), spots
+        self.upper2 = spots.upper2.copy()
+        self.largest2 = float(spots.value2.max())
+        self.order = sorted(range(len(spots.rows)), key=lambda a: -spots.value2[a])
+        self.trees: dict[int, Tree] = {}
+        self.budget = work
+        self.deadline: float | None = None
+        if seconds is not None:
+            self._compile()
+            self.deadline = time.monotonic() + seconds
+
+    def climb(self, target2: float, progress: Callable[[float], None] = lambda done: None) -> Stop | None:
+        """Lower `upper2` until all of it is below target2; what ended it before, if anything did.
+
+        The found values only decide the rungs and which position is taken first.
+        """
+        stopped: Stop | None = None
+        for rung in RUNGS:
+            goal2 = rung**2 * self.largest2
+            for a in self.order:
+                if float(self.upper2.max()) <= target2:
+                    return None
+                if self.upper2[a] > goal2:
+                    stopped = self._lower(a, goal2) or stopped
+                if stopped in (Stop.WORK, Stop.TIME):
+                    return stopped
+                progress(min(1.0, self.spent / self.budget))
+            if stopped:  # a position that does not reach this rung reaches no lower one
+                break
+        return None if float(self.upper2.max()) <= target2 else stopped
+
+    def _compile(self) -> None:
+        """Compile the kernels, which takes seconds the first time, before the clock starts."""
+        position = self._tree(0).position
+        position.tune(position.whole, position.first_multipliers, 1, 1.0)
+
+    @property
+    def spent(self) -> int:
+        return sum(tree.position.work for tree in self.trees.values())
+
+    def _lower(self, a: int, goal2: float) -> Stop | None:
+        """Refine one position down to the goal; what stopped it, if anything did."""
+        if a not in self.trees:
+            self.trees[a] = self._tree(a)
+        tree = self.trees[a]
+        elsewhere = self.spent - tree.position.work
+        stop: Stop | None = None
+        while tree.upper > goal2 and stop is None:
+            if elsewhere + tree.position.work >= self.budget:
+                stop = Stop.WORK
+            elif self.deadline is not None and time.monotonic() >= self.deadline:
+                stop = Stop.TIME
+            elif tree.cells >= MOST_CELLS:
+                stop = Stop.CELLS
+            else:
+                tree.refine()
+        self.upper2[a] = tree.upper
+        return stop
+
+    def _tree(self, a: int) -> Tree:
+        """Positions resemble each other, so the leaves of the first one seed the rest."""
+        spots, ceiling = self.spots, float(self.upper2[a])
+        position = Position(self.keys, spots.rows[a], spots.centre[a], float(spots.r[a]), float(spots.own2[a]))
+        first = self.trees.get(self.order[0])
+        return Tree.rooted(position, ceiling) if first is None else first.handed(position, ceiling)
 
 
 def _scaled(cell: Cell, factor: float) -> Cell:
     s, a, hs, ha = cell
     return s * factor, a * factor, hs * factor, ha * factor
-
-
-def _numpy(values: Tensor) -> Array:
-    return np.ascontiguousarray(values.detach().cpu().numpy(), dtype=np.float64)

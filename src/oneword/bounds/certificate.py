@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.bounds.attention import hull_bound, segment_bound
+from oneword.bounds.attention import OUTWARDS, hull_bound, own_row, segment_bound
 from oneword.bounds.ceiling import ceiling
 from oneword.bounds.heads import heads_bound, heads_hull_bound, output_gain
 from oneword.bounds.layers import DENSE_WIDTH, layer_norm, position_bounds
@@ -37,24 +36,29 @@ BOUNDED = (Softmax, ReLU, Sigmoid, Linear, Sparsemax)  # the scores that the pro
 
 @dataclass(frozen=True)
 class Certify:
-    """How hard to work on the upper bound: until upper/value ≤ target, or `seconds` have passed.
+    """How hard to work on the upper bound: until upper/value ≤ target, or the budget is spent.
 
-    Closed forms are always computed in full; the budget is for refining them by branch and bound.
+    `work` is the budget of branch and bound in millions of row bounds (10 take a few seconds). It is counted, so that
+    the same call gives the same bits, and a stricter target never gives a larger bound. `seconds`, where given, stops
+    it earlier, and the result says so. Closed forms are always computed in full.
     """
 
     target: float = 1.2
-    seconds: float = 10.0
+    work: float = 30.0
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.target >= 1 or not self.seconds >= 0:
+        in_time = self.seconds is None or 0 <= self.seconds < math.inf
+        if not (self.target >= 1 and 0 <= self.work < math.inf and in_time):
             raise RangeError(
-                f"expected Certify(target ≥ 1, seconds ≥ 0), got target = {self.target}, seconds = {self.seconds}"
+                "expected Certify(target ≥ 1, work ≥ 0, seconds ≥ 0 or None), all finite, "
+                f"got target = {self.target}, work = {self.work}, seconds = {self.seconds}"
             )
 
     @classmethod
     def plain(cls) -> Certify:
         """The closed-form bound alone, at once."""
-        return cls(target=1.0, seconds=0.0)
+        return cls(target=1.0, work=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,19 +138,28 @@ def _attention(
     if rows.shape[1] > 1:
         return _hull(rows, hull_bound(exact, float(reach.max())), hull_slack(exact, reach, reach, longest))
     at = rows[:, 0].cpu()
-    upper2 = segment_bound(exact, reach)[at]
+    limit = _limit(within, probe.X)
+    upper2 = segment_bound(exact, reach, limit)[at]
     value2 = found.double().cpu().square()
     target2 = effort.target**2 * float(value2.max())
     how = "closed form"
-    refine = target2 > 0 and effort.seconds > 0  # nothing attained is no ratio to reach
-    if refine and isinstance(probe.score, Softmax) and bool((upper2 > target2).any()):
-        from oneword.bounds.branch import branch_and_bound  # scipy.optimize takes a second, and closed forms are common
+    # Nothing attained is no ratio to reach.
+    if target2 > 0 and effort.work > 0 and effort.seconds != 0 and bool((upper2 > target2).any()):
+        from oneword.bounds.branch import Ladder, Spots  # numba takes a second, and closed forms are common
 
-        before = upper2.numpy()
-        after = branch_and_bound(
-            exact, before, value2.numpy(), at.tolist(), reach[at].numpy(), target2, effort.seconds, progress
+        # The smaller of two balls that hold all new words: around x_i and around 0.
+        near = (reach <= limit)[at]
+        spots = Spots(
+            at.tolist(),
+            torch.where(near[:, None], exact.X[at], 0.0),
+            torch.where(near, reach[at], limit[at]).numpy(),
+            upper2.numpy(),
+            (own_row(exact, reach, reach, limit)[at] * OUTWARDS).numpy(),
+            value2.numpy(),
         )
-        upper2, how = torch.from_numpy(np.minimum(before, after)), "branch and bound"
+        ladder = Ladder(exact, spots, 1e6 * effort.work, effort.seconds)
+        stop = ladder.climb(target2, progress)
+        upper2, how = torch.from_numpy(ladder.upper2), "branch and bound" + (f"; {stop.value}" if stop else "")
     return _root(upper2) + slack(exact, reach, reach, longest)[at], how
 
 
@@ -179,7 +192,9 @@ def _heads(probe: MultiHeadProbe, rows: Int[Tensor, "p m"], within: Constraint) 
         rounding = output_gain(exact) * sum(hull_slack(*head) for head in each)
         return _hull(rows, heads_hull_bound(exact, float(reach.max())), rounding)
     added = output_gain(exact) * torch.stack([slack(*head) for head in each]).sum(0)
-    return (_root(heads_bound(exact, reach)) + added)[rows[:, 0].cpu()], "closed form, head by head"
+    return (_root(heads_bound(exact, reach, _limit(within, probe.X))) + added)[
+        rows[:, 0].cpu()
+    ], "closed form, head by head"
 
 
 def _unknown(score: Score, rows: Int[Tensor, "p m"]) -> str | None:
@@ -205,6 +220,11 @@ def _reach(within: Constraint, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     exact = X.detach().double().cpu()
     reach = within.reach(exact)
     return reach + 8 * torch.finfo(X.dtype).eps * (exact.norm(dim=1) + reach)
+
+
+def _limit(within: Constraint, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """How long each new word may be, with its rounding."""
+    return within.longest(X.detach().double().cpu()) * (1 + 8 * torch.finfo(X.dtype).eps)
 
 
 def _longest(probe: Probe) -> float:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.bounds.attention import OUTWARDS, far_ends, hull_bound, own_row
+from oneword.bounds.attention import OUTWARDS, far_ends, from_origin, hull_bound, narrow, own_row
 from oneword.bounds.layers import layer_norm
 from oneword.bounds.sparse import support_bound
 from oneword.bounds.unnormalised import interval_bound
@@ -22,32 +22,36 @@ from oneword.maps.multihead_probe import Head, MultiHeadProbe
 from oneword.maps.scores import GroupedScore
 
 
-def heads_bound(probe: MultiHeadProbe, r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """An upper bound on the squared change at each position, for words that move by at most r."""
+def heads_bound(probe: MultiHeadProbe, r: Float[Tensor, " n"], longest: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """An upper bound on the squared change at each position; words move by r and are no longer than `longest`."""
     gains = [layer_norm(head.W_V) for head in probe.heads]
     score = probe.phi.score
     if not score.normalised:
         each = [interval_bound(h, r, gain * r, _turn(h)) for h, gain in zip(probe.heads, gains, strict=True)]
         total = torch.stack(each).sum(0)
     elif isinstance(score, GroupedScore):
-        total = _segments(probe.heads, gains, r)
+        total = _segments(probe.heads, gains, r, longest)
     else:
         total = torch.stack([support_bound(h, r, gain * r) for h, gain in zip(probe.heads, gains, strict=True)]).sum(0)
     return total * output_gain(probe) ** 2 * OUTWARDS
 
 
-def _segments(heads: list[Head], gains: list[float], r: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+def _segments(
+    heads: list[Head], gains: list[float], r: Float[Tensor, " n"], longest: Float[Tensor, " n"]
+) -> Float[Tensor, " n"]:
     together = layer_norm(torch.cat([head.W_V for head in heads], 1))
     others = []
     for ends in zip(*(far_ends(head, r) for head in heads), strict=True):  # all plain, then all reachable
         far = torch.stack([end.far for end in ends])
-        apart = sum((end.far * gain**2 for end, gain in zip(ends, gains, strict=True)), torch.zeros_like(r))
-        spread = torch.minimum(far.amax(0) * together**2, apart)
+        added = sum((end.far * gain**2 for end, gain in zip(ends, gains, strict=True)), torch.zeros_like(r))
+        spread = torch.minimum(far.amax(0) * together**2, added)
         pull = torch.stack([end.pull @ head.W_V.mT for end, head in zip(ends, heads, strict=True)]).sum(0)
         fixed = torch.stack([end.fixed for end in ends]).sum(0)
         others.append(fixed + spread * r.square() + 2 * r * pull.norm(dim=1))
-    own = torch.stack([own_row(head, gain * r) for head, gain in zip(heads, gains, strict=True)]).sum(0)
-    return torch.minimum(*others) + own
+    each = list(zip(heads, gains, strict=True))
+    apart = [torch.minimum(narrow(head, r, gain * r), from_origin(head, gain * longest)) for head, gain in each]
+    own = torch.stack([own_row(head, r, gain * r, gain * longest) for head, gain in each]).sum(0)
+    return torch.stack([*others, torch.stack(apart).sum(0)]).amin(0) + own
 
 
 def heads_hull_bound(probe: MultiHeadProbe, r: float) -> float:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from oneword.bounds.attention import OUTWARDS, Rows, distances, own_row
+from oneword.bounds.attention import OUTWARDS, Rows, distances, own_row, own_scores
 
 
 def support_bound(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -35,7 +35,10 @@ def support_bound(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"]
         move = torch.minimum(hull, little) * seen[:, i]
         move[i] = 0
         others.append(move.square().sum())
-    return (torch.stack(others) + own_row(rows, reach)) * OUTWARDS
+    # Row i: its weights move by no more than its scores, in the Euclidean norm, and sum to 1 before and after.
+    little = own_scores(rows, r).masked_fill(~seen, 0).norm(dim=1) * distance.norm(dim=0) + reach
+    own = torch.minimum(own_row(rows, r, reach), little.square())
+    return (torch.stack(others) + own) * OUTWARDS
 
 
 def _without(rows: Rows, support: Bool[Tensor, "n n"], i: int) -> Bool[Tensor, "n n"]:

@@ -144,7 +144,7 @@ def measure(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(help="… or this many seconds (10) have passed, for each map.", rich_help_panel=NUMBERS),
+        typer.Option(help="… or this many seconds have passed, for each map.", rich_help_panel=NUMBERS),
     ] = None,
     window: Annotated[
         int, typer.Option(help="Longer texts go in windows of this many tokens.", rich_help_panel=NUMBERS)
@@ -215,7 +215,7 @@ def measure(
     several = gaussian is not None or words != 1  # results of the library, not a survey of words
     like = like_of(dtype or ("float64" if several else "float32"), device)
     silent, names = quiet or json_file == "-", each_once(maps or DEFAULT)
-    certify = Certify(1.2 if target is None else target, 10.0 if seconds is None else seconds)
+    certify = Certify(1.2 if target is None else target, seconds=seconds)
 
     def within(d: int) -> Constraint:
         span = None if radius is None else radius * d**0.5
@@ -271,7 +271,7 @@ def measure(
 
     texts = texts_of(text, file, column, whole, limit)
     loaded = _encoder(encoder)
-    effort = Effort.quick() if quick else Effort.thorough(certify.target, certify.seconds) if thorough else None
+    effort = Effort.quick() if quick else Effort.thorough(certify) if thorough else None
     question = Question(
         names, seeds=seeds, seed=seed, within=within(dimension or loaded.d),
         words=None if no_words else _real_words(loaded, letters, among), effort=effort,

@@ -46,10 +46,10 @@ class Effort:
         """What suits a text of this many tokens."""
         if tokens <= SHORT:  # few words: more starts cost little
             search = Ascent(random=4, steps=12, keep=2, leading=SHORT, polish=30)
-            return cls(search, Certify.plain(), neurons=1024, block_words=12, block_candidates=64)
+            return cls(search, Certify(work=3.0), neurons=1024, block_words=12, block_candidates=64)
         return cls(
             Ascent.quick(),
-            Certify.plain(),
+            Certify(work=5.0),
             baseline=8,
             candidates=None if tokens <= MIDDLING else 10_000,
             neurons=512,
@@ -71,9 +71,9 @@ class Effort:
         )
 
     @classmethod
-    def thorough(cls, target: float, seconds: float) -> Effort:
+    def thorough(cls, certify: Certify) -> Effort:
         """The full search of the library, certificates refined, every neuron and every word."""
-        return cls(Ascent(), Certify(target, seconds), baseline=64, block_search=Ascent())
+        return cls(Ascent(), certify, baseline=64, block_search=Ascent())
 
     @staticmethod
     def seeds(tokens: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -168,7 +167,7 @@ def checked_target(certify: object) -> float | None:
 
 
 def effort(target: float | None) -> Certify | Literal[False]:
-    """Work that ends by itself, never by the clock: a clock would make the numbers depend on the machine."""
+    """Work that is counted, never timed: a clock would make the numbers depend on the machine."""
     if target is None:
         return False
-    return Certify.plain() if target == 0 else Certify(target, seconds=math.inf)
+    return Certify.plain() if target == 0 else Certify(target)
