@@ -28,8 +28,8 @@ from oneword.search.status import Status
 from oneword.search.wander import wander
 
 _STRAIGHT = 0.8  # cosine of Δ and the gradient at a start that is best at first order: 1 for a linear map
-_SECOND_STARTS = 4  # of lone climbs that may confirm the best of a nearly linear map
-_SECOND_STEPS = 60
+_SECOND = 4  # random starts that may confirm the best of a nearly linear map
+_SECOND_STEPS = 24
 Progress = Callable[[float], None]
 
 
@@ -188,14 +188,14 @@ def _refined(
     width = ends.value.shape[1]
     field = field.best(width).put(lead, ends.best(width))
     top = int(field.value[:, 0].argmax())
-    kinks = any(group.stopped_by_kinks() for group in groups)
+    kinks = probe.kinked or any(group.stopped_by_kinks() for group in groups)
     if asked.random and (kinks or _bends(probe, rows[[top]], within, slopes)):
         field = wander(
             probe,
             rows,
             field,
             within,
-            random=max(asked.random, search.random),
+            random=max(search.random, (1 if kinks else 2) * asked.random),
             steps=search.polish,
             memory=search.memory,
             slopes=slopes,
@@ -206,7 +206,7 @@ def _refined(
     elif not bool(done[top]):
         return field, Status.STEP_LIMIT
     elif asked.random and not search.random:
-        field = _with_second_start(probe, rows, field, top, within, slopes, seed)
+        field = _with_second_starts(probe, rows, field, top, within, search, slopes, seed)
     return field, Status.CONVERGED if field.confirmed(top) else Status.UNCONFIRMED
 
 
@@ -223,18 +223,22 @@ def _bends(probe: Probe, rows: Rows, within: Constraint, slopes: Slopes) -> bool
     return float((moved * uphill).sum()) < _STRAIGHT
 
 
-def _with_second_start(
-    probe: Probe, rows: Rows, field: Candidates, top: int, within: Constraint, slopes: Slopes, seed: int
+def _with_second_starts(
+    probe: Probe,
+    rows: Rows,
+    field: Candidates,
+    top: int,
+    within: Constraint,
+    search: Ascent,
+    slopes: Slopes,
+    seed: int,
 ) -> Candidates:
-    """Beside the known starts of the best set, random ones that climb by themselves until one of them gets as high."""
+    """Random starts of the best set, which has had none, beside its candidates."""
     which, at = torch.tensor([top], device=rows.device), rows[[top]]
-    near = probe.near(tuple(at[0].tolist()))
-    for start in random_words(probe.X, at, within, _SECOND_STARTS, seed, "start").unbind(1):
-        if field.confirmed(top):
-            break
-        found = _lone(near, at, start[:, None], within, _SECOND_STEPS, slopes)
-        field = field.put(which, field.sets(which).beside(found).best(field.value.shape[1]))
-    return field
+    near, starts = probe.near(tuple(at[0].tolist())), random_words(probe.X, at, within, _SECOND, seed, "start")
+    effort = replace(search, steps=_SECOND_STEPS, keep=_SECOND)
+    found = _climb(near, at, starts, within, effort, slopes, lambda done: None)
+    return field.put(which, field.sets(which).beside(found).best(field.value.shape[1]))
 
 
 def _race(

@@ -50,7 +50,7 @@ def wander(
 ) -> Candidates:
     """The best of `candidates` and of `random` further starts a set; the leading sets climb longer, and are shaken.
 
-    `steps` is what a polish takes: a random start gets two fifths of it, a leading set four thirds.
+    `steps` is what a polish takes: a random start gets two fifths of it, a leading set four thirds, a shaken one half.
     """
     up = _Climb(probe, within, memory, slopes)
     field = candidates.best(_WIDTH)
