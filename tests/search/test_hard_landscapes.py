@@ -1,4 +1,4 @@
-"""Landscapes with kinks, saturation or far maxima: the search reaches the best value known, or does not call it found."""
+"""Landscapes with kinks, saturation or far maxima: the search reaches the best value known, or says it is unsure."""
 
 import math
 
