@@ -217,7 +217,7 @@ class Sensitivity:
         if self.replacement is not None:
             at += f" → {self.replacement!r}"
         lines = [bracket, at, *([] if self.kind == "exact" else [f"{self.kind}, {self.status}"]), self.certificate]
-        if self.status in (Status.STEP_LIMIT, Status.ZERO_GRADIENT, Status.ROUNDING):
+        if self.status in (Status.STEP_LIMIT, Status.UNCONFIRMED, Status.ZERO_GRADIENT, Status.ROUNDING):
             lines.append(self.status.remedy)
         if "tried" in self.provenance:
             lines += coverage.lines(self.provenance["tried"])

@@ -195,7 +195,7 @@ def test_what_is_reported_is_the_best_that_was_ever_evaluated(case: Case, search
 def test_a_position_does_not_notice_which_others_are_searched_beside_it(case: Case) -> None:
     # Two rows, so that both are polished. memory=1 evaluates candidates one by one: sums in another order
     # differ by an ulp, which a sharp or kinked landscape turns into another maximum, and that is not the question.
-    search, some, probe = Ascent(random=2, polish=60, memory=1), case.rows[:2], case.phi.at(case.X)
+    search, some, probe = Ascent(random=2, polish=30, memory=1), case.rows[:2], case.phi.at(case.X)
     together = ascend(probe, some, Ball(), search, baseline=4)
     for j in range(2):
         alone = ascend(probe, some[j : j + 1], Ball(), search, baseline=4)

@@ -41,7 +41,7 @@ class AttentionProbe(KeyedProbe):
         check_matches(X, phi.W, phi.d)
         assert isinstance(phi.score, GroupedScore)  # AttentionFeatures.at has chosen
         X, W = X.detach(), phi.W.detach()
-        self.X, self.W, self.score = X, W, phi.score
+        self.X, self.W, self.score, self.kinked = X, W, phi.score, phi.score.kinked
         root = math.sqrt(phi.d)
         self.table = X.new_empty((3 * len(X), phi.d))  # K, O and Q in one: a single GEMM serves all three
         self.K, self.O, self.Q = self.table.split(len(X))

@@ -38,6 +38,8 @@ class Probe(ABC):
     cheap: bool = False
     # Whether a candidate is a forward pass of a whole model, so that a search has to be frugal.
     costly: bool = False
+    # Whether slopes jump where maxima are, so that an ascent is stopped by kinks; a search also notices by itself.
+    kinked: bool = False
     # Whether words have norms of their own: lengths are then relative to ‖x_i‖, not to √d.
     own_norms: bool = False
 

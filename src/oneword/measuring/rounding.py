@@ -15,7 +15,7 @@ from torch import Tensor
 
 from oneword.maps.base import Probe
 from oneword.perturb import Constraint
-from oneword.search.ascent import Rows, evaluate
+from oneword.search.candidates import Rows, evaluate
 
 TOLERANCE = 0.01  # relative error of a value at its floor
 FEATURES = 2.0  # ε: the relative error of φ(X) that is assumed, whatever is measured

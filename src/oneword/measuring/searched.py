@@ -17,7 +17,8 @@ from oneword.measuring.rounding import TOLERANCE, rounding
 from oneword.measuring.task import Task, by_size, delta_of, rows_of, table_of
 from oneword.perturb import Constraint
 from oneword.result import Sensitivity, numbers
-from oneword.search.ascent import Ascent, Found, Rows, ascend
+from oneword.search.ascent import Ascent, Found, ascend
+from oneword.search.candidates import Rows
 from oneword.search.several import choose_words
 from oneword.search.status import Status
 from oneword.text.context import Context

@@ -2,8 +2,9 @@
 
 Conditional-gradient steps y ← argmax_{y allowed} y·∇ climb fast and need no step size, but from one start they miss the
 sup by up to a third. So every position gets many starts; they are thinned out while they climb, and the best few of
-the leading positions are polished by projected gradient ascent with a step of their own. The best iterate counts,
-never the last.
+the leading positions are polished by projected gradient ascent with a step of their own. Where that was stopped by
+kinks, or a map is not as linear as its starts assume, the search goes on by momentum (`wander`). The best iterate
+counts, never the last.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from oneword._random import stream
 from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.base import SHORT, Probe
 from oneword.perturb import Constraint, unit
 from oneword.search.alone import climb_alone
+from oneword.search.candidates import Candidates, Rows, evaluate, larger, pick, random_words, stacked, with_gradient
+from oneword.search.polish import Polished, polish
 from oneword.search.race import race
 from oneword.search.slopes import Slopes
 from oneword.search.status import Status
+from oneword.search.wander import wander
 
-Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
+_STRAIGHT = 0.8  # cosine of Δ and the gradient at a start that is best at first order: 1 for a linear map
+_SECOND = 4  # random starts that may confirm the best of a nearly linear map
+_SECOND_STEPS = 24
 Progress = Callable[[float], None]
 
 
@@ -120,7 +125,7 @@ def ascend(
 
     `baseline` random changes a set are evaluated on the way. `progress` hears the fraction done.
     """
-    search = search.suited_to(probe)
+    asked, search = search, search.suited_to(probe)
     if probe.costly:
         return _race(probe, rows, within, search, starts, baseline, seed, progress)
     if search.is_quick and len(rows) == 1:  # no position to choose: the one climb does all the steps
@@ -137,30 +142,103 @@ def ascend(
 
         given = None if starts is None else starts[part]
         groups.append(_explore(probe, rows[part], within, search, slopes, given, baseline, seed, climbed))
-    change2, y, baseline2 = (torch.cat(found) for found in zip(*groups, strict=True))
-    best, best_y = change2[:, 0].clone(), y[:, 0].clone()
+    field, baseline2 = stacked([found for found, _ in groups]), torch.cat([beside for _, beside in groups])
     status = Status.QUICK if search.is_quick else Status.UNPOLISHED
     if search.polish:
-        lead = best.argsort(descending=True, stable=True)[: search.leading]
-        done = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-        parts = lead.split(batch)
-        for count, part in enumerate(parts):
-
-            def polished(done: float, before: int = count) -> None:
-                progress(exploring + (1 - exploring) * (before + done) / len(parts))
-
-            value, where, done[part] = _polish(probe, rows[part], y[part], within, search, slopes, polished)
-            best[part], best_y[part] = _larger(best[part], best_y[part], value, where)
-        status = Status.CONVERGED if bool(done[best.argmax()]) else Status.STEP_LIMIT
+        field, status = _refined(probe, rows, field, within, asked, search, slopes, seed, batch, progress)
+    best, best_y = field.value[:, 0].clone(), field.y[:, 0].clone()
     if search.finish:
         top = best.argmax()[None]
         near = probe.near(tuple(rows[top].unique().tolist()))
         go_on = replace(search, steps=search.finish, keep=1)
-        value, where = _climb(near, rows[top], best_y[top][:, None], within, go_on, slopes, lambda done: None)
-        best[top], best_y[top] = _larger(best[top], best_y[top], value[:, 0], where[:, 0])
+        found = _climb(near, rows[top], best_y[top][:, None], within, go_on, slopes, lambda done: None)
+        best[top], best_y[top] = larger(best[top], best_y[top], found.value[:, 0], found.y[:, 0])
     progress(1.0)
     _check_finite(best)
     return Found(best, best_y, baseline2, status if slopes.seen else Status.ZERO_GRADIENT, search)
+
+
+def _refined(
+    probe: Probe,
+    rows: Rows,
+    field: Candidates,
+    within: Constraint,
+    asked: Ascent,
+    search: Ascent,
+    slopes: Slopes,
+    seed: int,
+    batch: int,
+    progress: Progress,
+) -> tuple[Candidates, Status]:
+    """The leading sets polished, and more where that is not enough; the best candidate of every set comes first."""
+    lead = field.value[:, 0].argsort(descending=True, stable=True)[: search.leading]
+    groups: list[Polished] = []
+    parts = lead.split(batch)
+    for count, part in enumerate(parts):
+
+        def polished(done: float, before: int = count) -> None:
+            progress(0.6 + 0.3 * (before + done) / len(parts))
+
+        some = field.sets(part)
+        groups.append(polish(probe, rows[part], some, within, search.polish, search.memory, slopes, polished))
+    ends, settled = stacked([group.ends for group in groups]), torch.cat([group.settled for group in groups])
+    done = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+    done[lead] = pick(settled, ends.value.argmax(1, keepdim=True))[:, 0]
+    ends = ends.beside(field.sets(lead).best(1))
+    width = ends.value.shape[1]
+    field = field.best(width).put(lead, ends.best(width))
+    top = int(field.value[:, 0].argmax())
+    kinks = probe.kinked or any(group.stopped_by_kinks() for group in groups)
+    if asked.random and (kinks or _bends(probe, rows[[top]], within, slopes)):
+        field = wander(
+            probe,
+            rows,
+            field,
+            within,
+            random=max(search.random, (1 if kinks else 2) * asked.random),
+            steps=search.polish,
+            memory=search.memory,
+            slopes=slopes,
+            seed=seed,
+            progress=lambda done: progress(0.9 + 0.1 * done),
+        )
+        top = int(field.value[:, 0].argmax())
+    elif not bool(done[top]):
+        return field, Status.STEP_LIMIT
+    elif asked.random and not search.random:
+        field = _with_second_starts(probe, rows, field, top, within, search, slopes, seed)
+    return field, Status.CONVERGED if field.confirmed(top) else Status.UNCONFIRMED
+
+
+def _bends(probe: Probe, rows: Rows, within: Constraint, slopes: Slopes) -> bool:
+    """Whether a map that passes for nearly linear in Δ is not, within this reach: its best start is no fixed point."""
+    if probe.many_maxima:
+        return False
+    direction = probe.leading_direction(rows)
+    assert direction is not None  # it is what the assumption rests on
+    x = probe.X[rows]
+    y = within.toward(x, direction[:, 0])
+    _, gradient = slopes.at(probe.near(tuple(rows[0].tolist())), y, rows)
+    moved, uphill = unit((y - x).flatten(1)), unit(gradient.flatten(1))
+    return float((moved * uphill).sum()) < _STRAIGHT
+
+
+def _with_second_starts(
+    probe: Probe,
+    rows: Rows,
+    field: Candidates,
+    top: int,
+    within: Constraint,
+    search: Ascent,
+    slopes: Slopes,
+    seed: int,
+) -> Candidates:
+    """Random starts of the best set, which has had none, beside its candidates."""
+    which, at = torch.tensor([top], device=rows.device), rows[[top]]
+    near, starts = probe.near(tuple(at[0].tolist())), random_words(probe.X, at, within, _SECOND, seed, "start")
+    effort = replace(search, steps=_SECOND_STEPS, keep=_SECOND)
+    found = _climb(near, at, starts, within, effort, slopes, lambda done: None)
+    return field.put(which, field.sets(which).beside(found).best(field.value.shape[1]))
 
 
 def _race(
@@ -189,7 +267,7 @@ def _race(
         progress=progress,
     )
     _check_finite(found.change2)
-    random = _random(probe.X, rows, within, baseline, seed, "baseline")
+    random = random_words(probe.X, rows, within, baseline, seed, "baseline")
     baseline2 = evaluate(probe, rows, random, search.memory)
     status = Status.QUICK if search.is_quick else Status.STEP_LIMIT
     return Found(found.change2, found.y, baseline2, status if slopes.seen else Status.ZERO_GRADIENT, search)
@@ -210,33 +288,23 @@ def _explore(
     baseline: int,
     seed: int,
     progress: Progress,
-) -> tuple[Float[Tensor, "p keep"], Float[Tensor, "p keep m d"], Float[Tensor, "p r"]]:
+) -> tuple[Candidates, Float[Tensor, "p r"]]:
     """Climb from every start: the best `keep` candidates of each set, and the baseline."""
     near = probe.near(tuple(rows.unique().tolist()))
     starts = _starts(near, rows, within, search, seed)  # (p, s, m, d)
     if given is not None:
         starts = torch.cat([given, starts], 1)
-    change2, y = _climb(near, rows, starts, within, search, slopes, progress)
-    baseline2 = evaluate(near, rows, _random(near.X, rows, within, baseline, seed, "baseline"), search.memory)
-    return change2, y, baseline2
+    found = _climb(near, rows, starts, within, search, slopes, progress)
+    random = random_words(near.X, rows, within, baseline, seed, "baseline")
+    return found, evaluate(near, rows, random, search.memory)
 
 
 def _starts(probe: Probe, rows: Rows, within: Constraint, search: Ascent, seed: int) -> Float[Tensor, "p s m d"]:
     known = probe.leading_direction(rows) if search.is_quick else probe.directions(rows)
     if known is None:
-        return _random(probe.X, rows, within, max(1, search.random), seed, "start")
+        return random_words(probe.X, rows, within, max(1, search.random), seed, "start")
     x = probe.X[rows][:, None].expand_as(known)
-    return torch.cat([within.toward(x, known), _random(probe.X, rows, within, search.random, seed, "start")], 1)
-
-
-def _random(
-    X: Float[Tensor, "n d"], rows: Rows, within: Constraint, count: int, seed: int, purpose: str
-) -> Float[Tensor, "p count m d"]:
-    """Random allowed words, from a stream of each row's own: they do not depend on what else is searched."""
-    if count == 0:
-        return X.new_zeros((len(rows), 0, rows.shape[1], X.shape[1]))
-    words = {row: within.sample(X[row], count, stream(seed, purpose, row)) for row in rows.unique().tolist()}
-    return torch.stack([torch.stack([words[row] for row in together], 1) for together in rows.tolist()])
+    return torch.cat([within.toward(x, known), random_words(probe.X, rows, within, search.random, seed, "start")], 1)
 
 
 def _climb(
@@ -247,122 +315,40 @@ def _climb(
     search: Ascent,
     slopes: Slopes,
     progress: Progress,
-) -> tuple[Float[Tensor, "p keep"], Float[Tensor, "p keep m d"]]:
+) -> Candidates:
     """Conditional gradient from all starts; after a quarter and a half of the steps only the better starts go on."""
-    x = probe.X[rows][:, None]
     if y.shape[:2] == (1, 1):
-
-        def with_gradient(at: Tensor) -> tuple[float, Tensor]:
-            value, gradient = slopes.at(probe, at[None], rows)
-            return float(value), gradient[0]
-
-        top, where = climb_alone(with_gradient, x[0, 0], y[0, 0], within, search.steps)
-        return _padded(y.new_tensor([[top]]), search.keep), _padded(where[None, None], search.keep)
+        return _lone(probe, rows, y, within, search.steps, slopes).best(search.keep)
+    x = probe.X[rows][:, None]
     rounding = 4 * torch.finfo(y.dtype).eps
+    begin, best_y = y, y.clone()
     best = torch.full(y.shape[:2], -torch.inf, dtype=y.dtype, device=y.device)
-    best_y = y.clone()
     for step in range(search.steps):
         if step in (search.steps // 4, search.steps // 2) and step:
             stay = max(search.keep + 1, -(-y.shape[1] // 3))  # the best ones, and the first
             rank = best.index_fill(1, best.new_zeros(1, dtype=torch.long), torch.inf)  # the first start always goes on
             order = rank.argsort(dim=1, descending=True, stable=True)[:, :stay]
-            best, best_y, y = (_pick(t, order) for t in (best, best_y, y))
-        value, gradient = _with_gradient(probe, rows, y, search.memory, slopes)
+            best, best_y, y, begin = (pick(t, order) for t in (best, best_y, y, begin))
+        value, gradient = with_gradient(probe, rows, y, search.memory, slopes)
         # A set of rows that has come to rest stays there, whatever the others do.
         rising = (value > best * (1 + rounding)).any(1)
-        best, best_y = _larger(best, best_y, value, y)
+        best, best_y = larger(best, best_y, value, y)
         if not bool(rising.any()):
             break
         y = torch.where(rising[:, None, None, None], within.toward(x.expand_as(y), gradient), y)
         progress((step + 1) / search.steps)
-    best, best_y = _larger(best, best_y, evaluate(probe, rows, y, search.memory), y)
-    order = best.argsort(dim=1, descending=True, stable=True)[:, : search.keep]
-    return _padded(_pick(best, order), search.keep), _padded(_pick(best_y, order), search.keep)
+    best, best_y = larger(best, best_y, evaluate(probe, rows, y, search.memory), y)
+    return Candidates(best, best_y, begin).best(search.keep)
 
 
-def _polish(
-    probe: Probe,
-    rows: Rows,
-    y: Float[Tensor, "p keep m d"],
-    within: Constraint,
-    search: Ascent,
-    slopes: Slopes,
-    progress: Progress,
-) -> tuple[Float[Tensor, " p"], Float[Tensor, "p m d"], Bool[Tensor, " p"]]:
-    """Projected ascent along the normalised gradient, the step growing on success and shrinking on failure."""
-    near = probe.near(tuple(rows.unique().tolist()))
-    x = probe.X[rows][:, None].expand_as(y)
-    reach = within.reach(x)[..., None]  # (p, keep, m, 1)
-    step = torch.full_like(reach[..., :1, :], 0.3)
-    value, gradient = _with_gradient(near, rows, y, search.memory, slopes)
-    settled = torch.zeros_like(value, dtype=torch.bool)
-    recent = value
-    for count in range(1, search.polish + 1):
-        direction = unit(gradient.flatten(-2)).view_as(gradient) * rows.shape[1] ** 0.5
-        trial = within.project(x, y + step * reach * direction)
-        trial_value, trial_gradient = _with_gradient(near, rows, trial, search.memory, slopes)
-        up = trial_value > value
-        value = torch.where(up, trial_value, value)
-        y = torch.where(up[..., None, None], trial, y)
-        gradient = torch.where(up[..., None, None], trial_gradient, gradient)
-        step = torch.where(up[..., None, None], step * 1.5, step * 0.4).clamp(max=3.0)
-        progress(count / search.polish)
-        if count == 30 and y.shape[1] > 8:  # by now the better ones show
-            order = value.argsort(dim=1, descending=True, stable=True)[:, :8]
-            value, y, gradient, step, x, reach, recent = (
-                _pick(t, order) for t in (value, y, gradient, step, x, reach, recent)
-            )
-        if count % 15 == 0:  # settled: fifteen steps brought less than one part in 10⁶, or the step has vanished
-            settled = (value <= recent * (1 + 1e-6)) | (step.flatten(1) < 1e-7)
-            step = step * ~settled[..., None, None]  # it stays there, however long the others go on
-            recent = value
-            if bool(settled.all()):
-                break
-    top = value.argmax(1)
-    p = torch.arange(len(rows), device=y.device)
-    return value[p, top], y[p, top], settled[p, top]
+def _lone(
+    probe: Probe, rows: Rows, y: Float[Tensor, "1 1 m d"], within: Constraint, steps: int, slopes: Slopes
+) -> Candidates:
+    """One start of one set."""
 
+    def with_slope(at: Tensor) -> tuple[float, Tensor]:
+        value, gradient = slopes.at(probe, at[None], rows)
+        return float(value), gradient[0]
 
-def _larger(best: Tensor, best_y: Tensor, value: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """The better of two candidates in every place."""
-    better = value > best
-    return torch.where(better, value, best), torch.where(better[..., None, None], y, best_y)
-
-
-def _with_gradient(
-    probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int, slopes: Slopes
-) -> tuple[Float[Tensor, "p s"], Float[Tensor, "p s m d"]]:
-    i, flat = _flatten(rows, y)
-    parts = [slopes.at(probe, a, b) for a, b in _batches(probe, flat, i, memory)]
-    values, gradients = zip(*parts, strict=True)
-    return torch.cat(values).view(y.shape[:2]), torch.cat(gradients).view(y.shape)
-
-
-def evaluate(probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int) -> Float[Tensor, "p s"]:
-    """`change2` of s candidates for each set of rows."""
-    if y.shape[1] == 0:
-        return y.new_zeros(y.shape[:2])
-    i, flat = _flatten(rows, y)
-    with torch.no_grad():
-        parts = [probe.change2(a, b) for a, b in _batches(probe, flat, i, memory)]
-    return torch.cat(parts).view(y.shape[:2])
-
-
-def _flatten(rows: Rows, y: Float[Tensor, "p s m d"]) -> tuple[Int[Tensor, "b m"], Float[Tensor, "b m d"]]:
-    return rows[:, None].expand(y.shape[:3]).flatten(0, 1), y.flatten(0, 1)
-
-
-def _batches(probe: Probe, y: Tensor, i: Tensor, memory: int) -> list[tuple[Tensor, Tensor]]:
-    size = max(1, memory // probe.bytes_per_candidate(i.shape[1]))
-    return list(zip(y.split(size), i.split(size), strict=True))
-
-
-def _pick(values: Tensor, order: Int[Tensor, "p k"]) -> Tensor:
-    """values[p, order[p]] along the second axis."""
-    return values[torch.arange(len(order), device=order.device)[:, None], order]
-
-
-def _padded(values: Tensor, width: int) -> Tensor:
-    """The second axis repeated up to `width`, so that groups of positions can be stacked."""
-    missing = width - values.shape[1]
-    return values if missing <= 0 else torch.cat([values, values[:, :1].expand(-1, missing, *values.shape[2:])], 1)
+    top, where = climb_alone(with_slope, probe.X[rows[0]], y[0, 0], within, steps)
+    return Candidates(y.new_tensor([[top]]), where[None, None], y)

@@ -8,7 +8,14 @@ from enum import Enum
 class Status(Enum):
     """The value of each member is its remedy."""
 
-    CONVERGED = "the best candidate stopped improving; more starts could still find another maximum"
+    CONVERGED = (
+        "the best candidate stopped improving, and a second start ended within 0.1 % of it; more starts could still "
+        "find another maximum"
+    )
+    UNCONFIRMED = (
+        "the best candidate stopped improving, but no second start came within 0.1 % of it, so another maximum may be "
+        "higher: raise Ascent(random=…, keep=…)"
+    )
     STEP_LIMIT = "still improving when the steps ran out: raise Ascent(polish=…)"
     QUICK = "one start a position and no polish: use Ascent() for the full recipe"
     UNPOLISHED = "climbed from every start and not polished: raise Ascent(polish=…)"

@@ -29,6 +29,11 @@ class Score(ABC):
         """Whether the weights of a row sum to 1 (or to 0 where all of g vanishes)."""
         return True
 
+    @property
+    def kinked(self) -> bool:
+        """Whether slopes jump where outputs are largest: where a row stops attending to a word, say."""
+        return False
+
     @abstractmethod
     def attend(self, s: Tensor) -> Tensor:
         """The weights of whole rows of scores."""

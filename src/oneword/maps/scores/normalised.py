@@ -60,6 +60,10 @@ class ReLU(GroupedScore):
     def normalised(self) -> bool:
         return self.normalise
 
+    @property
+    def kinked(self) -> bool:
+        return self.normalise  # a row that attends to one word alone gives all of it
+
     def attend(self, s: Tensor) -> Tensor:
         g = s.clamp_min(0)
         return g / _or_one(g.sum(-1, keepdim=True)) if self.normalise else g
