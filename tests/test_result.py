@@ -60,7 +60,7 @@ def test_numpy_numbers_in_the_question_can_be_saved(tmp_path):
         words=one,
         positions=np.arange(2),
         within=ow.Ball(np.float32(2)),
-        certify=ow.Certify(2.0, np.inf),
+        certify=ow.Certify(2.0),
     )
     assert ow.Sensitivity.load(s.save(tmp_path / "s.json")).value == s.value
 

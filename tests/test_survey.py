@@ -114,7 +114,9 @@ def test_what_is_left_out_is_said(tiny):
     said = "\n".join(found.notes)
     for what in ("32 neurons", "2 of 9 words", "best of 3 random words", "best of 2 random words", "closed form"):
         assert what in said
-    thorough = survey([TEXT], tiny, Question(("rf",), seeds=1, words=Vocabulary.of(tiny), effort=Effort.thorough(Certify(2))))
+    thorough = survey(
+        [TEXT], tiny, Question(("rf",), seeds=1, words=Vocabulary.of(tiny), effort=Effort.thorough(Certify(2)))
+    )
     assert set(thorough.words["kind"]) == {"exact"}
     assert thorough.notes == ("searched in float32, certified in float64",)
 

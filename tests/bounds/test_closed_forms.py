@@ -174,11 +174,11 @@ def test_one_head_with_the_identity_for_values_has_the_bound_of_attention() -> N
         if isinstance(probe, RescoredProbe):
             bound = support_bound(probe, r, r)
         elif probe.score.normalised:
-            bound = segment_bound(probe, r)
+            bound = segment_bound(probe, r, 2 * r)
         else:
             turn = float(torch.linalg.matrix_norm(probe.W_symmetric, 2))
             bound = interval_bound(probe, r, r, turn)
-        torch.testing.assert_close(heads_bound(head, r), bound, rtol=1e-7, atol=0)
+        torch.testing.assert_close(heads_bound(head, r, 2 * r), bound, rtol=1e-7, atol=0)
 
 
 def test_heads_together_are_bounded_better_than_each_alone() -> None:
@@ -187,10 +187,10 @@ def test_heads_together_are_bounded_better_than_each_alone() -> None:
     probe = MultiHeadAttention.draw(d, heads=8, seed=0).at(gaussian(n, d, seed=0).X)
     r = torch.full((n,), math.sqrt(d), dtype=torch.float64)
     alone = [
-        heads_bound(MultiHeadAttention(W_Q[None], W_K[None], W_V[None]).at(probe.X), r)
+        heads_bound(MultiHeadAttention(W_Q[None], W_K[None], W_V[None]).at(probe.X), r, 2 * r)
         for W_Q, W_K, W_V in zip(probe.phi.W_Q, probe.phi.W_K, probe.phi.W_V, strict=True)
     ]
-    assert (heads_bound(probe, r) < 0.8 * torch.stack(alone).sum(0)).all()
+    assert (heads_bound(probe, r, 2 * r) < 0.8 * torch.stack(alone).sum(0)).all()
 
 
 # Tight where it can be ----------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_a_causal_text_whose_last_word_changes_moves_by_its_own_row_alone(score:
     r = math.sqrt(d)
     o = probe.clean[-1]
     hull = max(float((X[:-1] - o).norm(dim=1).max()), float((X[-1] - o).norm()) + r)
-    bound = heads_bound(probe, torch.full((n,), r, dtype=torch.float64))[-1]
+    bound = heads_bound(probe, torch.full((n,), r, dtype=torch.float64), torch.full((n,), math.inf, dtype=torch.float64))[-1]
     assert float(bound.sqrt()) == pytest.approx(hull, rel=1e-8)
 
 

@@ -123,9 +123,7 @@ def tune(
 ) -> float:
     """The smallest bound met in so many evaluations; its multipliers are left in `prices` and `common`."""
     n = rows.shape[0]
-    # Of a price: a row gains r² at most, for a score that moves by 1 or, if it cannot, by as much as it can.
-    unit = 0.1 * shape[SHAPE.r2] * max(1.0, 1.0 / (math.sqrt(shape[SHAPE.r2]) * shape[SHAPE.keys]))
-    units, common_units = np.full(n, unit), np.array([1.0, 1.0, 0.2])
+    units, common_units = np.full(n, shape[SHAPE.price]), np.array([1.0, 1.0, 0.2])
     trial, common_trial = prices.copy(), common.copy()
     by_price, by_common = np.empty(n), np.empty(3)
     means, squares = np.zeros(n), np.zeros(n)

@@ -63,6 +63,7 @@ class Shape(NamedTuple):
     most2: int = 12  # another bound on the squared move of row i
     keys: int = 13  # max_j ‖K_j‖
     line: int = 14  # 1 if there is no v̂, so that s = 0 alone is meant
+    price: int = 15  # the unit of a price
 
 
 ROW, SHAPE = Row(), Shape()

@@ -136,7 +136,7 @@ class Position:
         shape[SHAPE.own2], shape[SHAPE.own_s], shape[SHAPE.own_a] = g @ g, g @ v_hat, g @ keys.k_hat
         shape[SHAPE.own_off] = self._off(g[None]).norm() * (1 + ROUNDING)
         shape[SHAPE.far2], shape[SHAPE.most2], shape[SHAPE.keys] = far2, most2, keys.longest
-        shape[SHAPE.line] = 0.0 if bool(v_hat.any()) else 1.0
+        shape[SHAPE.line], shape[SHAPE.price] = 0.0 if bool(v_hat.any()) else 1.0, self.r**2 * self._steep / 10
         return shape
 
     def _off(self, vectors: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
@@ -146,16 +146,23 @@ class Position:
         return vectors
 
     @property
+    def _steep(self) -> float:
+        """What a unit of score is worth, in r²: a row gains r² for one unit, or for as much as its score can move."""
+        farthest = self.r * self.keys.longest
+        return min(max(1.0, 1 / farthest), 1e6) if farthest > 0 else 1.0
+
+    @property
     def whole(self) -> Cell:
         """The cell of every Δ."""
         return 0.0, 0.0, self.r, self.r
 
     @property
     def first_multipliers(self) -> Multipliers:
-        r2, short = self.r**2, max(1.0, 1 / (self.r * max(self.keys.longest, 1e-300)))
-        prices = np.full(len(self.rows), r2 * short / 10)
+        r2 = self.r**2
+        prices = np.full(len(self.rows), self.shape[SHAPE.price])
         prices[self.i] = 0.0
-        return Multipliers(prices, np.array([math.log(r2 / 15) + 2 * math.log(short), math.log(r2 / 8), 0.7]))
+        m = r2 * self._steep**2 / 15
+        return Multipliers(prices, np.array([math.log(m), math.log(r2 / 8), 0.7]))
 
     def value(self, cell: Cell, at: Multipliers) -> float:
         """An upper bound on the squared change for every Δ of the cell; negative if the cell misses the ball."""
