@@ -72,7 +72,7 @@ class Ascent:
         """
         standard = replace(self, memory=Ascent().memory)
         if probe.costly and standard in (Ascent(), Ascent.quick()):
-            return replace(self, steps=4) if standard == Ascent.quick() else self._frugal(probe.n <= SHORT)
+            return self._frugal(probe.n, standard == Ascent.quick())
         if standard == Ascent.quick() and not probe.many_maxima:
             return replace(self, steps=2, finish=4)
         if standard != Ascent():
@@ -83,10 +83,12 @@ class Ascent:
             return replace(self, random=2 * self.random, keep=40)
         return self
 
-    def _frugal(self, short: bool) -> Ascent:
-        """For models whose every step is a forward and a backward pass: about seven a word in long texts."""
-        if short:
-            return replace(self, random=0, steps=16, keep=2, leading=4, polish=200)
+    def _frugal(self, n: int, quick: bool) -> Ascent:
+        """For models whose every step is a forward and a backward pass: about nine a word in long texts."""
+        if quick:
+            return replace(self, steps=6, finish=min(56, 16 + n))
+        if n <= SHORT:
+            return replace(self, random=0, steps=16, keep=2, leading=4 + n // 16, polish=200)
         return replace(self, random=0, steps=4, keep=1, leading=3, polish=40)
 
     @property
@@ -182,7 +184,7 @@ def _race(
         starts if given is None else torch.cat([given, starts], 1),
         steps=search.steps,
         keep=search.keep,
-        leading=1 if search.is_quick else search.leading,
+        leading=min(2, search.leading) if search.is_quick else search.leading,
         polish=search.polish or search.finish,
         memory=search.memory,
         slopes=slopes,
