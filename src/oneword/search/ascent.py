@@ -86,10 +86,10 @@ class Ascent:
     def _frugal(self, n: int, quick: bool) -> Ascent:
         """For models whose every step is a forward and a backward pass: about nine a word in long texts."""
         if quick:
-            return replace(self, steps=6, finish=min(56, 16 + n))
+            return replace(self, steps=6 if n <= SHORT else 4, finish=min(56, 16 + n))
         if n <= SHORT:
-            return replace(self, random=0, steps=16, keep=2, leading=4 + n // 16, polish=200)
-        return replace(self, random=0, steps=4, keep=1, leading=3, polish=40)
+            return replace(self, random=1, steps=16, keep=2, leading=4 + n // 16, polish=200)
+        return replace(self, random=0, steps=4, keep=1, leading=3, polish=60)
 
     @property
     def is_quick(self) -> bool:
@@ -193,7 +193,8 @@ def _race(
     _check_finite(found.change2)
     random = _random(probe.X, rows, within, baseline, seed, "baseline")
     baseline2 = evaluate(probe, rows, random, search.memory)
-    status = Status.QUICK if search.is_quick else Status.STEP_LIMIT
+    status = Status.CONVERGED if bool(found.agree[found.change2.argmax()]) else Status.STEP_LIMIT
+    status = Status.QUICK if search.is_quick else status
     return Found(found.change2, found.y, baseline2, status if slopes.seen else Status.ZERO_GRADIENT, search)
 
 

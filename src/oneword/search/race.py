@@ -24,6 +24,7 @@ from oneword.maps.base import Probe
 from oneword.perturb import Constraint, unit
 from oneword.search.slopes import Slopes
 
+_SCOUTS = 8  # at most, unless more sets lead
 _SCOUTING = 30  # steps of a scout, where all sets together take as many
 _LAST_STEP = 0.01  # of the radius
 _WIDEST = 0.5  # first step, of the radius, up to `_SHORT` steps; longer climbs begin with narrower ones and find more
@@ -100,12 +101,12 @@ def race(
 ) -> Field:
     """Scouts climb and hand on; all sets climb `steps` from their best `keep` candidates, the leading ones `polish`.
 
-    Where `keep` is 2 or more, two candidates of each leading set are polished: halfway, the worse one makes room for
-    the best of another leading set.
+    Where `keep` is 2 or more, two candidates of each leading set are polished: its best beside a start that has not
+    climbed yet, and from halfway on its best beside the best of another leading set.
     """
     p, s = starts.shape[:2]
     leading, keep, last = min(p, leading), min(keep, s), min(keep, s, 2)
-    scouts = max(leading, -(-p // 8))
+    scouts = max(leading, min(_SCOUTS, -(-p // 8)))
     scouting = max(2 * steps, min(_SCOUTING, p * steps // scouts))
     hands = min(scouts, 1 + 4 * (keep - 1))
     tries = p * (s + hands) / 3  # a pass without its gradient costs a third
@@ -118,7 +119,7 @@ def race(
         progress(min(1.0, done / total))
 
     climb = _Climb(probe, within, memory, slopes, say)
-    pool = _sorted(climb.values(rows, starts), starts)
+    pool = raw = _sorted(climb.values(rows, starts), starts)
     first = pool.ranking[:scouts]
     pool = pool.merged_at(first, climb.up(rows[first], pool.at(first).best(keep), scouting))
     found = pool.at(first[pool.at(first).ranking[:hands]])
@@ -130,7 +131,9 @@ def race(
             continue
         lead = pool.ranking[:leading]
         chosen = pool.at(lead).best(last)
-        if turn and leading > 1:
+        if last == 2 and turn == 0:
+            chosen = chosen.best(1).and_also(_fresh(raw.at(lead), chosen, climb.climbed))
+        elif last == 2 and leading > 1:
             chosen = chosen.best(1).and_also(_from_another(chosen, within, probe.X[rows[lead]]))
         pool = pool.merged_at(lead, climb.up(rows[lead], chosen, far))
     agree = (pool.change2[:, 1:2].sqrt() >= (1 - _AGREE) * pool.change2[:, :1].sqrt()).any(1)
@@ -143,6 +146,18 @@ def _sorted(change2: Float[Tensor, "p s"], starts: Float[Tensor, "p s m d"]) -> 
     order = change2.argsort(dim=1, descending=True, stable=True)
     each = torch.arange(p, device=order.device)[:, None]
     return _Pool(change2[each, order], starts[each, order], each * s + order)
+
+
+def _fresh(raw: _Pool, chosen: _Pool, climbed: Int[Tensor, " c"]) -> _Pool:
+    """The best start of each set that has not climbed; its second candidate where all have."""
+    left = ~torch.isin(raw.origin, climbed)
+    each, first = torch.arange(len(left), device=left.device), left.int().argmax(1)
+    any_left = left.any(1)
+    return _Pool(
+        torch.where(any_left, raw.change2[each, first], chosen.change2[:, 1])[:, None],
+        torch.where(any_left[:, None, None], raw.y[each, first], chosen.y[:, 1])[:, None],
+        torch.where(any_left, raw.origin[each, first], chosen.origin[:, 1])[:, None],
+    )
 
 
 def _from_another(pool: _Pool, within: Constraint, x: Float[Tensor, "q m d"]) -> _Pool:
