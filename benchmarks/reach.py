@@ -103,9 +103,9 @@ def at_one_text(n: int, trial: int) -> dict[str, dict[str, float]]:
 def references(probe: TransformerProbe, name: str, rows: list[int]) -> dict[int, float]:
     """All references of a text that are kept, those of `rows` among them."""
     for row in rows:
-        kept = json.loads(REFERENCE.read_text())
-        if f"{name} row={row}" not in kept:
-            kept[f"{name} row={row}"] = reference(probe, row)
+        if f"{name} row={row}" not in json.loads(REFERENCE.read_text()):
+            new = {f"{name} row={row}": reference(probe, row)}
+            kept = json.loads(REFERENCE.read_text()) | new  # read again: another run may have added to it
             REFERENCE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
     kept = json.loads(REFERENCE.read_text())
     return {row: kept[key] for row in range(probe.n) if (key := f"{name} row={row}") in kept}
