@@ -77,7 +77,7 @@ class Ascent:
         """
         standard = replace(self, memory=Ascent().memory)
         if probe.costly and standard in (Ascent(), Ascent.quick()):
-            return replace(self, steps=4) if standard == Ascent.quick() else self._frugal(probe.n <= SHORT)
+            return self._frugal(probe.n, standard == Ascent.quick())
         if standard == Ascent.quick() and not probe.many_maxima:
             return replace(self, steps=2, finish=4)
         if standard != Ascent():
@@ -88,11 +88,13 @@ class Ascent:
             return replace(self, random=2 * self.random, keep=40)
         return self
 
-    def _frugal(self, short: bool) -> Ascent:
-        """For models whose every step is a forward and a backward pass: about seven a word in long texts."""
-        if short:
-            return replace(self, random=0, steps=16, keep=2, leading=4, polish=200)
-        return replace(self, random=0, steps=4, keep=1, leading=3, polish=40)
+    def _frugal(self, n: int, quick: bool) -> Ascent:
+        """For models whose every step is a forward and a backward pass: about nine a word in long texts."""
+        if quick:
+            return replace(self, steps=6 if n <= SHORT else 4, finish=min(56, 16 + n))
+        if n <= SHORT:
+            return replace(self, random=1, steps=16, keep=2, leading=4 + n // 16, polish=200)
+        return replace(self, random=0, steps=4, keep=1, leading=3, polish=60)
 
     @property
     def is_quick(self) -> bool:
@@ -260,7 +262,7 @@ def _race(
         starts if given is None else torch.cat([given, starts], 1),
         steps=search.steps,
         keep=search.keep,
-        leading=1 if search.is_quick else search.leading,
+        leading=min(2, search.leading) if search.is_quick else search.leading,
         polish=search.polish or search.finish,
         memory=search.memory,
         slopes=slopes,
@@ -269,7 +271,8 @@ def _race(
     _check_finite(found.change2)
     random = random_words(probe.X, rows, within, baseline, seed, "baseline")
     baseline2 = evaluate(probe, rows, random, search.memory)
-    status = Status.QUICK if search.is_quick else Status.STEP_LIMIT
+    status = Status.CONVERGED if bool(found.agree[found.change2.argmax()]) else Status.STEP_LIMIT
+    status = Status.QUICK if search.is_quick else status
     return Found(found.change2, found.y, baseline2, status if slopes.seen else Status.ZERO_GRADIENT, search)
 
 
