@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from multiprocessing import Process
 from typing import Any, final
 
 import numpy as np
@@ -204,12 +205,12 @@ def test_a_bound_over_its_radius_stays_bounded_as_the_radius_goes_to_0(name: str
     assert all((slope <= 1.5 * slopes[-1]).all() for slope in slopes)
 
 
-def test_a_tiny_ball_is_bracketed_within_a_factor_of_four() -> None:
+def test_a_tiny_ball_is_bracketed_within_a_factor_of_eight() -> None:
     for seed in range(3):
         probe = AttentionFeatures.draw(24, seed=seed).at(gaussian(10, 24, seed=seed).X)
         within = Ball(1e-3 * math.sqrt(24))
         found = ascend(probe, every(probe), within, Ascent()).change2.sqrt()
-        assert float(bound(probe, within=within).max() / found.max()) <= 4
+        assert float(bound(probe, within=within).max() / found.max()) <= 8
 
 
 # Effort -----------------------------------------------------------------------------------------------------------
