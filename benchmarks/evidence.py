@@ -19,7 +19,20 @@ from typing import Any
 
 import torch
 
-from benchmarks import attack, brackets, ceilings, laws, learning, models, search_quality, speed, visitors, vocabulary
+from benchmarks import (
+    attack,
+    brackets,
+    ceilings,
+    hard_searches,
+    laws,
+    learning,
+    models,
+    reach,
+    search_quality,
+    speed,
+    visitors,
+    vocabulary,
+)
 from oneword.experiments.run import cpu_name
 
 FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
@@ -53,6 +66,8 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "attack": lambda: attack.attack(120_000),
     "ceilings": ceilings.measure,
     "search_quality": search_quality.measure,
+    "hard_searches": hard_searches.measure,
+    "reach": reach.measure,
     "laws": _laws,
     "deep_guide": laws.deep_guide,
 }

@@ -9,18 +9,18 @@ keyed by case; delete them to measure again.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.search_quality import REFERENCE
+from benchmarks.references import reference_of
 from oneword import (
     Ascent,
     AttentionFeatures,
@@ -156,19 +156,16 @@ def _larger(best: Tensor, best_y: Tensor, value: Tensor, y: Tensor) -> tuple[Ten
 
 def measure() -> dict[str, object]:
     """The ratio of the search to the best value known (any of its own seeds, or the reference), and what it says."""
-    kept = json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {}
     lines = []
     for case in cases():
         probe = case.phi.at(case.text.X)
-        if case.name not in kept:
-            kept[case.name] = reference(probe, case.within)
-            REFERENCE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        known = reference_of(case.name, partial(reference, probe, case.within))
         rows = torch.arange(probe.n)[:, None]
         started = time.process_time()
         found = [ascend(probe, rows, case.within, Ascent(), seed=seed) for seed in range(SEEDS)]
         seconds = (time.process_time() - started) / SEEDS
         values = [math.sqrt(float(one.change2.max())) / probe.norm for one in found]
-        best = max(kept[case.name], *values)
+        best = max(known, *values)
         ratios = [value / best for value in values]
         statuses = [str(one.status) for one in found]
         lines.append(

@@ -6,17 +6,17 @@ benchmarks/reference.json; delete its line to measure it again.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.search_quality import REFERENCE
+from benchmarks.references import reference_of
 from oneword import Ball, Context, TransformerFeatures, Vocabulary, sensitivity
 from oneword.maps.base import Probe
 from oneword.perturb import unit
@@ -107,11 +107,8 @@ def search_quality(n: int = 32, trial: int = 0) -> dict[str, float]:
     started = time.monotonic()
     found = sensitivity(phi, text, baseline=0)
     seconds = time.monotonic() - started
-    kept = json.loads(REFERENCE.read_text())
     name = f"all-MiniLM-L6-v2 pooled n={n} trial={trial}"
-    if name not in kept:
-        kept[name] = _reference(probe)
-        REFERENCE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    known = reference_of(name, partial(_reference, probe))
     top = int(found.per_word["value"].argmax())
     gains = probe.gains(torch.tensor([[text.rows[top][0]]]))
     step = 1e-2 * float(text.X[text.rows[top][0]].norm())
@@ -121,8 +118,8 @@ def search_quality(n: int = 32, trial: int = 0) -> dict[str, float]:
         "search_tokens": n,
         "search_value": found.value,
         "search_quality_seconds": seconds,
-        "reference_value": kept[name],
-        "search_over_reference": found.value / kept[name],
+        "reference_value": known,
+        "search_over_reference": found.value / known,
         "first_order_over_finite_difference": float(gains.norm[0]) / slope,
     }
 

@@ -11,17 +11,17 @@ python -m benchmarks.reach [n …]
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
 from benchmarks.models import review
-from benchmarks.search_quality import REFERENCE
+from benchmarks.references import kept, reference_of
 from oneword import Ascent, Ball, TransformerFeatures
 from oneword._random import stream
 from oneword.maps.base import Probe
@@ -103,12 +103,9 @@ def at_one_text(n: int, trial: int) -> dict[str, dict[str, float]]:
 def references(probe: TransformerProbe, name: str, rows: list[int]) -> dict[int, float]:
     """All references of a text that are kept, those of `rows` among them."""
     for row in rows:
-        if f"{name} row={row}" not in json.loads(REFERENCE.read_text()):
-            new = {f"{name} row={row}": reference(probe, row)}
-            kept = json.loads(REFERENCE.read_text()) | new  # read again: another run may have added to it
-            REFERENCE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    kept = json.loads(REFERENCE.read_text())
-    return {row: kept[key] for row in range(probe.n) if (key := f"{name} row={row}") in kept}
+        reference_of(f"{name} row={row}", partial(reference, probe, row))
+    known = kept()
+    return {row: known[key] for row in range(probe.n) if (key := f"{name} row={row}") in known}
 
 
 def best_two(S: torch.Tensor) -> list[int]:

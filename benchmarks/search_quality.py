@@ -6,13 +6,13 @@ keyed by case; delete the file to measure them again.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 
 import torch
 
+from benchmarks.references import reference_of
 from oneword import (
     Ascent,
     AttentionFeatures,
@@ -28,7 +28,6 @@ from oneword.maps.base import Probe
 from oneword.perturb import unit
 from oneword.search.ascent import ascend
 
-REFERENCE = Path(__file__).with_name("reference.json")
 STARTS, STEPS = 20, 2000
 
 
@@ -75,13 +74,10 @@ def reference(probe: Probe) -> float:
 
 def measure() -> dict[str, object]:
     """The ratio of the search to the best value known (its own or the reference's), for every case."""
-    kept = json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {}
     lines = []
     for name, phi, text in cases():
         probe = phi.at(text.X)
-        if name not in kept:
-            kept[name] = reference(probe)
-            REFERENCE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        known = reference_of(name, partial(reference, probe))
         rows = torch.arange(text.n)[:, None]
         found = ascend(probe, rows, Ball(), Ascent())
         value = math.sqrt(float(found.change2.max())) / probe.norm
@@ -94,13 +90,13 @@ def measure() -> dict[str, object]:
             {
                 "case": name,
                 "value": value,
-                "reference": kept[name],
-                "ratio": value / kept[name],
+                "reference": known,
+                "ratio": value / known,
                 "outside_the_ball": outside,
                 "forward_pass_relative_error": abs(forward / value - 1),
             }
         )
-        print(f"  {value / kept[name]:.4f}  {name}", flush=True)
+        print(f"  {value / known:.4f}  {name}", flush=True)
     return {
         "cases": len(lines),
         "least_ratio": min(line["ratio"] for line in lines),
