@@ -215,7 +215,8 @@ def test_a_causal_text_whose_last_word_changes_moves_by_its_own_row_alone(score:
     r = math.sqrt(d)
     o = probe.clean[-1]
     hull = max(float((X[:-1] - o).norm(dim=1).max()), float((X[-1] - o).norm()) + r)
-    bound = heads_bound(probe, *(torch.full((n,), size, dtype=torch.float64) for size in (r, math.inf)))[-1]
+    reach = torch.full((n,), r, dtype=torch.float64)
+    bound = heads_bound(probe, reach, 2 * reach)[-1]
     assert float(bound.sqrt()) == pytest.approx(hull, rel=1e-8)
 
 

@@ -28,6 +28,7 @@ REFINE = 2  # further values of s for each g, at the position that leads there
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)  # of the way from the text to a path, where to look for the answer −1
 INSIDE = 1 - 1e-9  # of g is used, so that rounding does not leave γ above g
 ZERO = 1e-20  # an error that is rounding
+ASIDE, JUMP = 1e-9, 1e-4  # a step of this share of a way that moves an answer this far is a jump, not a slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +162,12 @@ class Tradeoff:
 
         if f(at(0.0)) * f(at(1.0)) >= 0:  # one of them is the root, but for rounding
             return min(a, b, key=lambda point: abs(f(point)))
-        return at(brentq(lambda share: f(at(share)), 0.0, 1.0, xtol=1e-15, rtol=1e-14))
+        share = brentq(lambda share: f(at(share)), 0.0, 1.0, xtol=1e-15, rtol=1e-14)
+        root, sides = at(share), [at(max(0.0, share - ASIDE)), at(min(1.0, share + ASIDE))]
+        # Where f jumps over 0, as it may where a ReLU row comes to attend to nothing, rounding decides on which side the
+        # point is: keep away from the jump.
+        jumps = abs(f(sides[1]) - f(sides[0])) > JUMP
+        return min(sides, key=lambda point: abs(f(point))) if jumps else root
 
     def _unchanged(self, rows: Int[Tensor, " m"]) -> Point:
         return Point(rows, self.of.probe.X[rows], 0.0, 1.0, 0.0)
