@@ -13,7 +13,7 @@ def main() -> None:
         "ReLU attention": ow.AttentionFeatures.draw(text.d, score="relu", seed=0),
         "random features": ow.RandomFeatures.draw(text.n, text.d, k=2000, seed=0),
     }.items():
-        s = ow.sensitivity(phi, text, certify=ow.Certify(target=1.2, seconds=3))
+        s = ow.sensitivity(phi, text, certify=ow.Certify(target=1.2))
         random = s.per_word["baseline"].mean()
         print(f"{name:18} {s.value:.3f} ≤ S ≤ {s.upper:.3f} at {s.word!r}; random changes: {random:.3f}")
 
