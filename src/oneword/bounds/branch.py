@@ -193,10 +193,10 @@ class Ladder:
         return stop
 
     def _tree(self, a: int) -> Tree:
-        """Positions resemble each other, so the leaves of the first one seed the rest."""
+        """Positions resemble each other, so the leaves of the first one that was opened seed the rest."""
         spots, ceiling = self.spots, float(self.upper2[a])
         position = Position(self.keys, spots.rows[a], spots.centre[a], float(spots.r[a]), float(spots.own2[a]))
-        first = self.trees.get(self.order[0])
+        first = next(iter(self.trees.values()), None)
         return Tree.rooted(position, ceiling) if first is None else first.handed(position, ceiling)
 
 

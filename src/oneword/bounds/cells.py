@@ -19,7 +19,7 @@ from oneword.bounds.kernels import (
     SHAPE,
     Array,
     Cell,
-    Nodes,
+    Tables,
     cell_dual,
     products,
     rows_bound,
@@ -31,12 +31,7 @@ _MEAN, _SIZE = 0.7, 0.9  # how slowly the running means of the derivatives and o
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def cell_bound(
-    rows: Array,
-    shape: Array,
-    keys: Array,
-    v: Array,
-    sigma2: Array,
-    grid: Nodes,
+    tables: Tables,
     cell: Cell,
     prices: Array,
     common: Array,
@@ -46,9 +41,9 @@ def cell_bound(
 ) -> float:
     """An upper bound on the squared change for every Δ of the cell; −1 if the cell misses the ball.
 
-    `keys` holds K along its axes but the first. `prices` are the e_j, `common` log m, log μ and c₀. With `want`, also
-    the derivatives.
+    `prices` are the e_j, `common` log m, log μ and c₀. With `want`, also the derivatives.
     """
+    rows, shape, keys, sigma2 = tables.rows, tables.shape, tables.keys, tables.sigma2
     r2 = shape[SHAPE.r2]
     # Neighbouring cells overlap by a hair, so that rounding leaves no gap between them.
     hair = ROUNDING * math.sqrt(r2)
@@ -65,13 +60,13 @@ def cell_bound(
     n, axes = keys.shape
     best_t, k, step, moved = np.empty(n), np.empty(axes), np.empty(axes), np.empty(3)
     by_common[:] = 0.0
-    total = rows_bound(rows, wide, R, r2, prices, m, mu, c0, grid, best_t, by_common, want)
+    total = rows_bound(rows, wide, R, r2, prices, m, mu, c0, tables.grid, best_t, by_common, want)
     weighted_sum(prices, keys, k)
     k1 = priced = 0.0
     for j in range(n):
         k1 += prices[j] * rows[j, ROW.k_a]
         priced += abs(prices[j])
-    total += cell_dual(shape, wide, k1, k, v, sigma2, m, mu, c0, step, moved)
+    total += cell_dual(shape, wide, k1, k, tables.v, sigma2, m, mu, c0, step, moved)
     # k carries the rounding of its sum, and δ is no longer than 2r.
     total += 4.0 * math.sqrt(r2) * ROUNDING * priced * shape[SHAPE.keys]
     along = shape[SHAPE.own_s] * s0 + abs(shape[SHAPE.own_s]) * hs
@@ -109,12 +104,7 @@ def _follow(
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def tune(
-    rows: Array,
-    shape: Array,
-    keys: Array,
-    v: Array,
-    sigma2: Array,
-    grid: Nodes,
+    tables: Tables,
     cell: Cell,
     prices: Array,
     common: Array,
@@ -122,15 +112,15 @@ def tune(
     first_step: float,
 ) -> float:
     """The smallest bound met in so many evaluations; its multipliers are left in `prices` and `common`."""
-    n = rows.shape[0]
-    units, common_units = np.full(n, shape[SHAPE.price]), np.array([1.0, 1.0, 0.2])
+    n = tables.rows.shape[0]
+    units, common_units = np.full(n, tables.shape[SHAPE.price]), np.array([1.0, 1.0, 0.2])
     trial, common_trial = prices.copy(), common.copy()
     by_price, by_common = np.empty(n), np.empty(3)
     means, squares = np.zeros(n), np.zeros(n)
     common_means, common_squares = np.zeros(3), np.zeros(3)
     best = math.inf
     for done in range(evaluations):
-        bound = cell_bound(rows, shape, keys, v, sigma2, grid, cell, trial, common_trial, by_price, by_common, True)
+        bound = cell_bound(tables, cell, trial, common_trial, by_price, by_common, True)
         if not bound >= 0.0:  # outside the ball, or no bound
             return bound if done == 0 else best
         if bound < best:

@@ -84,6 +84,17 @@ class Nodes(NamedTuple):
     curvature: Array
 
 
+class Tables(NamedTuple):
+    """One position, as the kernels read it: rows and shape with the entries of `ROW` and `SHAPE`."""
+
+    rows: Array
+    shape: Array
+    keys: Array  # K along its axes but the first
+    v: Array  # v̂ along the same axes, and what is left of it outside them all
+    sigma2: Array  # the squared singular values, 0 for outside
+    grid: Nodes
+
+
 def nodes(per_unit: int) -> Nodes:
     """A grid of so many nodes a unit of ℓ."""
     logits = np.arange(-LIMIT * per_unit, LIMIT * per_unit + 1) / per_unit

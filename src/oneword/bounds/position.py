@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.bounds import cells
-from oneword.bounds.kernels import RELU, ROUNDING, ROW, SHAPE, SOFTMAX, Array, Cell, Nodes
+from oneword.bounds.kernels import RELU, ROUNDING, ROW, SHAPE, SOFTMAX, Array, Cell, Tables
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.leave_one_out import SHARP
 from oneword.maps.scores import ReLU
@@ -168,18 +168,18 @@ class Position:
         """An upper bound on the squared change for every Δ of the cell; negative if the cell misses the ball."""
         self.work += len(self.rows)
         slopes, common_slopes = np.empty(len(self.rows)), np.empty(3)
-        return float(cells.cell_bound(*self._fixed, cell, at.prices, at.common, slopes, common_slopes, False))
+        return float(cells.cell_bound(self._tables, cell, at.prices, at.common, slopes, common_slopes, False))
 
     def tune(self, cell: Cell, at: Multipliers, evaluations: int, first_step: float) -> tuple[float, Multipliers]:
         """A smaller bound for the cell, and the multipliers that give it."""
         self.work += evaluations * len(self.rows)
         prices, common = at.prices.copy(), at.common.copy()
-        bound = float(cells.tune(*self._fixed, cell, prices, common, evaluations, first_step))
+        bound = float(cells.tune(self._tables, cell, prices, common, evaluations, first_step))
         return bound, Multipliers(prices, common)
 
     @property
-    def _fixed(self) -> tuple[Array, Array, Array, Array, Array, Nodes]:
-        return self.rows, self.shape, self.keys.along, self.v, self.keys.sigma2, self.keys.grid
+    def _tables(self) -> Tables:
+        return Tables(self.rows, self.shape, self.keys.along, self.v, self.keys.sigma2, self.keys.grid)
 
 
 def _numpy(values: Tensor) -> Array:

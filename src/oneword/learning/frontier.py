@@ -164,8 +164,8 @@ class Tradeoff:
             return min(a, b, key=lambda point: abs(f(point)))
         share = brentq(lambda share: f(at(share)), 0.0, 1.0, xtol=1e-15, rtol=1e-14)
         root, sides = at(share), [at(max(0.0, share - ASIDE)), at(min(1.0, share + ASIDE))]
-        # Where f jumps over 0, as it may where a ReLU row comes to attend to nothing, rounding decides on which side the
-        # point is: keep away from the jump.
+        # Where f jumps over 0, as it may where a ReLU row comes to attend to nothing, rounding decides on which side
+        # the point is: keep away from the jump.
         jumps = abs(f(sides[1]) - f(sides[0])) > JUMP
         return min(sides, key=lambda point: abs(f(point))) if jumps else root
 
