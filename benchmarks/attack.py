@@ -185,8 +185,9 @@ def attack_case(case: Case, probe: Probe, work: float, starts: int, steps: int) 
     searches = [ascend(probe, rows, within, search, seed=case.seed) for search in (Ascent.quick(), short)]
     found = torch.stack([search.change2 for search in searches], 1)  # (p, 2)
     ys = torch.stack([search.y for search in searches], 1)  # (p, 2, m, d)
-    effort = Certify(1.0, work)
-    made = certificate(probe, rows, within, found.amax(1).sqrt(), effort, any_rows=case.m if case.m > 1 else None)
+    # Half of the cases with a fifth of what was found: the ladder then goes far below where it would stop.
+    attained = found.amax(1).sqrt() * (1.0 if case.seed % 2 else 0.2)
+    made = certificate(probe, rows, within, attained, Certify(1.0, work), any_rows=case.m if case.m > 1 else None)
     assert made.upper is not None, made.how
     upper = made.upper[:, None]
 

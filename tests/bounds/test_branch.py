@@ -12,7 +12,8 @@ from torch import Tensor
 
 from benchmarks.attack import FAMILIES, Case
 from oneword.bounds.branch import RUNGS, Ladder, Leaf, Spots, Stop, Tree, Tuning
-from oneword.bounds.kernels import ROW, Cell, cell_dual
+from oneword.bounds.kernels import cell_dual
+from oneword.bounds.layout import ROW, SHAPE, Cell
 from oneword.bounds.position import Keys, Multipliers, Position
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.attention_probe import AttentionProbe
@@ -196,7 +197,9 @@ def test_the_dual_covers_what_the_prices_and_the_group_add_up_to(seed: int) -> N
         none = np.empty(len(k)), np.empty(3)
         k1 = float(e @ keys.along_top)
         bound = cell_dual(position.shape, cell, k1, k, position.v, keys.sigma2, m, mu, c0, *none)
-        leak = float(position.shape[6]) * spot.r * (1 + abs(c0)) ** 2  # of the order that rounding leaves off the plane
+        leak = (
+            float(position.shape[SHAPE.leak]) * spot.r * (1 + abs(c0)) ** 2
+        )  # of the order that rounding leaves off the plane
         size = 4 * spot.r * float(e.abs().sum()) * keys.longest + abs(bound)
         assert largest <= bound + leak + 1e-10 * size
 
@@ -217,6 +220,20 @@ def test_the_leaves_of_a_tree_cover_the_disc_and_hold(seed: int) -> None:
     assert all(leaf.multipliers.prices[0] == 0 for leaf in handed.leaves)
     for leaf in tree.leaves[:6]:
         assert spot.largest_change2(leaf.cell) <= tree.upper * (1 + ACCURACY)
+
+
+def test_a_position_without_a_direction_hands_on_no_leaves() -> None:
+    """Its cells off s = 0 hold nothing and are gone; a position with both directions needs them."""
+    X = torch.tensor([[1.0773, 0.0], [1.0733, 0.0741], [1.0733, -0.0741]], dtype=torch.float64)
+    keys = Keys(AttentionFeatures(torch.diag(torch.tensor([0.3, 0.0], dtype=torch.float64))).at(X))
+    giver, taker = Position(keys, 0, X[0], 8.0), Position(keys, 1, X[1], 8.0)
+    assert giver.on_a_line
+    assert not taker.on_a_line
+    tree = Tree.rooted(giver, math.inf)
+    for _ in range(60):
+        tree.refine()
+    assert covers(tree.leaves, giver)
+    assert covers(tree.handed(taker, math.inf).leaves, taker)
 
 
 def covers(leaves: list[Leaf], position: Position) -> bool:

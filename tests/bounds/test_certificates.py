@@ -115,6 +115,32 @@ def test_a_relu_row_that_wakes_up_at_the_very_rim_of_the_ball_is_covered() -> No
         assert float(probe.change2(y, torch.tensor([1])).sqrt()) <= float(bound(probe, within=within)[1])
 
 
+@pytest.mark.parametrize("size", [1e-100, 1e-150, 1e-165, 1e-200])
+def test_keys_whose_squares_underflow_are_covered_under_relu(size: float) -> None:
+    """Shares of ReLU attention do not feel how small all scores are."""
+    generator = torch.Generator().manual_seed(0)
+    X, W = (torch.randn(5 if which else 4, 4, generator=generator, dtype=torch.float64) for which in (1, 0))
+    probe = AttentionFeatures(size * W, score="relu").at(X)
+    found = ascend(probe, every(probe), Ball(), Ascent()).change2.sqrt()
+    for effort in (PLAIN, Certify(1.0, 0.1)):
+        assert (found <= bound(probe, effort, found=0.2 * found) * (1 + 1e-9)).all()
+
+
+def test_a_word_that_may_not_move_at_all_is_no_obstacle() -> None:
+    X = gaussian(4, 6, seed=0).X
+    X[0] = 0
+    probe = AttentionFeatures.draw(6, seed=0).at(X)
+    within = Ball(relative=0.5)
+    found = ascend(probe, every(probe), within, Ascent.quick()).change2.sqrt()
+    assert (found <= bound(probe, Certify(1.0, 0.05, seconds=5.0), within, found=found)).all()
+
+
+def test_words_too_short_to_be_squared_have_no_certificate() -> None:
+    made = certified(AttentionFeatures.draw(4, seed=0).at(1e-160 * gaussian(3, 4, seed=0).X), PLAIN)
+    assert made.upper is None
+    assert "underflow" in made.how
+
+
 # Tight where it can be --------------------------------------------------------------------------------------------
 
 

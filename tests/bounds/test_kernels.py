@@ -5,20 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from oneword.bounds.kernels import (
-    CURVATURE,
-    LIMIT,
-    RELU,
-    ROW,
-    SHAPE,
-    SLOPE2,
-    SOFTMAX,
-    Nodes,
-    cell_dual,
-    products,
-    rows_bound,
-    weighted_sum,
-)
+from oneword.bounds.kernels import cell_dual, products, rows_bound, weighted_sum
+from oneword.bounds.layout import CURVATURE, LIMIT, RELU, ROW, SHAPE, SLOPE2, SOFTMAX, Nodes
 
 SEEDS = range(80)
 

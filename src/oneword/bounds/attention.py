@@ -17,12 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.bounds.kernels import ROUNDING
+from oneword.bounds.layout import ROUNDING
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore, ReLU, Score
 
 # More than the rounding of sums of n·d terms in float64, for every n·d below 10¹⁰.
 OUTWARDS = 1 + 1e-9
+SHORTEST = 1e-140  # the squares of shorter vectors underflow
 # More than the rounding of one score, relative to its size. Small, or it would drown the smallest balls.
 ROUNDED = 1e-12
 # More than the rounding of ‖x − o‖² when it is expanded, relative to its terms.
@@ -103,12 +104,18 @@ def _rise(rows: Rows, r: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
 
     Outwards here too: where nothing else is attended to, the ReLU share jumps from 0 to 1 as a score turns positive.
     """
-    rise, size = r[:, None] * rows.K.norm(dim=1), rows.words.norm(dim=1)
+    rise, size = r[:, None] * row_norms(rows.K), rows.words.norm(dim=1)
     return rise + _rounded(rows.S.mT, rise) + score_error(rows, size, (size + r)[:, None])
 
 
 def _rounded(score: Tensor, rise: Tensor) -> Tensor:
     return ROUNDED * (score.masked_fill(score.isneginf(), 0).abs() + rise)
+
+
+def row_norms(vectors: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """Their lengths, also where squares would underflow: shares of ReLU do not feel how small all keys are."""
+    largest = vectors.abs().amax(1)
+    return largest * (vectors / largest.clamp_min(torch.finfo(vectors.dtype).tiny)[:, None]).norm(dim=1)
 
 
 def score_error(rows: Rows, x: Float[Tensor, "*row"], y: Float[Tensor, "*word"]) -> Float[Tensor, "*both"]:
@@ -200,8 +207,8 @@ def _little(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"]) -> F
 def own_scores(rows: Rows, r: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
     """[i, l]: how far the score of row i on word l may move, rounded outwards, when word i moves by at most r."""
     size = rows.words.norm(dim=1)
-    t = r[:, None] * rows.Q.norm(dim=1)
-    t = torch.diagonal_scatter(t, r * (rows.K + rows.Q).norm(dim=1) + r.square() * rows.steepness)
+    t = r[:, None] * row_norms(rows.Q)
+    t = torch.diagonal_scatter(t, r * row_norms(rows.K + rows.Q) + r.square() * rows.steepness)
     return t + _rounded(rows.S, t) + score_error(rows, size + r, size.max() + r)[:, None]
 
 

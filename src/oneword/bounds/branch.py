@@ -19,7 +19,7 @@ from itertools import count
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.bounds.kernels import Array, Cell
+from oneword.bounds.layout import Array, Cell
 from oneword.bounds.position import Keys, Multipliers, Position
 from oneword.maps.attention_probe import AttentionProbe
 
@@ -67,6 +67,8 @@ class Tree:
 
     def handed(self, position: Position, ceiling: float) -> Tree:
         """The same cells and multipliers for another position, whose ball may have another radius."""
+        if self.position.on_a_line and not position.on_a_line:  # the cells left are those around s = 0
+            return Tree.rooted(position, ceiling)
         scale, i = position.r / self.position.r, self.position.i
         leaves = [
             Leaf(_scaled(leaf.cell, scale), leaf.multipliers.handed(i, position.i), leaf.tuning) for leaf in self.leaves
@@ -166,7 +168,7 @@ class Ladder:
 
     def _compile(self) -> None:
         """Compile the kernels, which takes seconds the first time, before the clock starts."""
-        position = self._tree(0).position
+        position = self._tree(self.order[0]).position
         position.tune(position.whole, position.first_multipliers, 1, 1.0)
 
     @property

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.bounds.attention import OUTWARDS, hull_bound, own_row, segment_bound
+from oneword.bounds.attention import OUTWARDS, SHORTEST, hull_bound, own_row, segment_bound
 from oneword.bounds.ceiling import ceiling
 from oneword.bounds.heads import heads_bound, heads_hull_bound, output_gain
 from oneword.bounds.layers import DENSE_WIDTH, layer_norm, position_bounds
@@ -130,7 +130,7 @@ def _attention(
     progress: Progress,
 ) -> tuple[Tensor | None, str]:
     """Softmax and ReLU, normalised."""
-    if (none := _unknown(probe.score, rows)) is not None:
+    if (none := _unknown(probe, probe.score, rows)) is not None:
         return None, none
     exact = _in_double(probe)
     assert isinstance(exact, AttentionProbe)
@@ -167,7 +167,7 @@ def _closed(
     probe: AttentionProbe | RescoredProbe, rows: Int[Tensor, "p m"], within: Constraint
 ) -> tuple[Tensor | None, str]:
     """What has a closed form and no more: sparsemax, and scores that are not normalised."""
-    if (none := _unknown(probe.score, rows)) is not None:
+    if (none := _unknown(probe, probe.score, rows)) is not None:
         return None, none
     exact, reach = _in_double(probe), _reach(within, probe.X)
     longest = _longest(exact)
@@ -181,7 +181,7 @@ def _closed(
 
 
 def _heads(probe: MultiHeadProbe, rows: Int[Tensor, "p m"], within: Constraint) -> tuple[Tensor | None, str]:
-    if (none := _unknown(probe.phi.score, rows)) is not None:
+    if (none := _unknown(probe, probe.phi.score, rows)) is not None:
         return None, none
     exact = copy.deepcopy(probe.phi).double().cpu().at(probe.X.double().cpu())
     reach = _reach(within, probe.X)
@@ -197,10 +197,12 @@ def _heads(probe: MultiHeadProbe, rows: Int[Tensor, "p m"], within: Constraint) 
     ], "closed form, head by head"
 
 
-def _unknown(score: Score, rows: Int[Tensor, "p m"]) -> str | None:
+def _unknown(probe: Probe, score: Score, rows: Int[Tensor, "p m"]) -> str | None:
     """Why nothing is known, or None."""
     if type(score) not in BOUNDED:  # not isinstance: whoever inherits from one of them may have changed it
         return f"no certificate: none is known for {score.name}, a score of one's own"
+    if 0 < _longest(probe) < SHORTEST:
+        return "no certificate: the words are so short that their squares underflow; scale them up"
     if rows.shape[1] > 1 and not score.normalised:
         return f"no certificate: none is known for several words under {score.name}, which the words do not bound"
     return None

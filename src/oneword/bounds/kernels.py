@@ -4,113 +4,27 @@ In the notation there: a row j moves by α v_j + qΔ, where its new attention q 
 being Δ less the centre of a cell. With prices on t, a row's contribution is the maximum of a function of t over an
 interval, and what the prices add up to is a quadratic in δ, bounded by a trust-region dual. The maximum is bounded on a
 grid of ℓ, the logit of q, plus what a function of known curvature can rise between two nodes.
+
+A cell has a price e_j on the score of every row, and m, μ, c₀ for all rows together; any values give a bound. The bound
+is convex in (e, m, μ, μc₀) and has kinks wherever a row has two equally good scores. A single derivative says little
+there, a running mean of them does: each multiplier follows its own, measured by its own size (Adam; Kingma and Ba,
+2015), with steps that shrink along a cosine. The smallest bound met on the way counts.
+
+All compiled functions are in this file: numba's cache notices changes of a function's own file only.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Cell = tuple[float, float, float, float]  # centre (s, a) and half-widths
+from oneword.bounds.layout import CURVATURE, ROUNDING, ROW, SHAPE, SLOPE2, Array, Cell, Nodes, Tables
 
-LIMIT = 14.0  # beyond ±LIMIT, q differs from 0 or 1 by less than 1e-6: bounded by its slope instead
-# Every sum below is inflated by this multiple of the size of its terms; its true rounding error is far smaller.
-ROUNDING = 1e-12
 # NaN and infinity keep their meaning; only the order of sums may change, and with it their last bits.
 _FAST = {"reassoc", "contract", "nsz"}
-
-
-class Row(NamedTuple):
-    """The columns of the table of rows."""
-
-    score: int = 0  # softmax: the logit of p; ReLU: the score
-    share: int = 1  # p; −1 for row i itself, which is left out
-    inverse: int = 2  # 1/(1 − p), or 1 where v is x_i − o_j⁻
-    v2: int = 3  # ‖v‖²
-    v_s: int = 4  # v·v̂, v·k̂
-    v_a: int = 5
-    k_s: int = 6  # K·v̂, K·k̂
-    k_a: int = 7
-    k_off: int = 8  # what is left of ‖K‖
-    v_off: int = 9  # what is left of ‖v‖; −1 for a row of the group
-    rest: int = 10  # ReLU: what the other words have; softmax: −1
-    doubt: int = 11  # the rounding of a score
-    extra0: int = 12  # what a ball that is not centred on x_i adds to φ: a parabola in q
-    extra1: int = 13
-    extra2: int = 14
-
-
-class Shape(NamedTuple):
-    """The entries of `shape`: what is known of one position besides its rows."""
-
-    r2: int = 0  # r²
-    group: int = 1  # rows of the group
-    away_s: int = 2  # (x_i − ō)·v̂, (x_i − ō)·k̂
-    away_a: int = 3
-    top2: int = 4  # σ₁²
-    spread2: int = 5  # ‖CO‖²
-    leak: int = 6  # 2|G|‖ρ‖
-    own2: int = 7  # ‖g‖², g = c − o_i for a ball centred at c; g·v̂, g·k̂, and what is left of ‖g‖
-    own_s: int = 8
-    own_a: int = 9
-    own_off: int = 10
-    far2: int = 11  # the farthest that row i can go to without word i, squared
-    most2: int = 12  # another bound on the squared move of row i
-    keys: int = 13  # max_j ‖K_j‖
-    line: int = 14  # 1 if there is no v̂, so that s = 0 alone is meant
-    price: int = 15  # the unit of a price
-
-
-ROW, SHAPE = Row(), Shape()
-# sup of (dq/dℓ)² and of |d²q/dℓ²| for the logistic function, rounded up.
-SLOPE2, CURVATURE = 0.0625, 0.09623
-
-
-class Nodes(NamedTuple):
-    """A grid of logits ℓ and what is needed there; t = ℓ − score for softmax, t = rest·e^ℓ − score for ReLU.
-
-    `slope2` and `curvature` bound (dq/dℓ)² and |d²q/dℓ²| between a node and its neighbours.
-    """
-
-    logits: Array
-    shares: Array
-    powers: Array  # e^ℓ
-    slope2: Array
-    curvature: Array
-
-
-class Tables(NamedTuple):
-    """One position, as the kernels read it: rows and shape with the entries of `ROW` and `SHAPE`."""
-
-    rows: Array
-    shape: Array
-    keys: Array  # K along its axes but the first
-    v: Array  # v̂ along the same axes, and what is left of it outside them all
-    sigma2: Array  # the squared singular values, 0 for outside
-    grid: Nodes
-
-
-def nodes(per_unit: int) -> Nodes:
-    """A grid of so many nodes a unit of ℓ."""
-    logits = np.arange(-LIMIT * per_unit, LIMIT * per_unit + 1) / per_unit
-    fine = np.linspace(logits[0] - 1 / per_unit, logits[-1] + 1 / per_unit, 32 * (len(logits) + 1) + 1)
-    q = 1 / (1 + np.exp(-fine))
-    slope, bend = q * (1 - q), np.abs(q * (1 - q) * (1 - 2 * q))
-
-    def around(values: Array) -> Array:
-        """The largest of a fine grid from one node before to one node after; 2 % for what lies in between."""
-        windows = np.lib.stride_tricks.sliding_window_view(values, 65)[::32]
-        return np.asarray(1.02 * windows.max(1))
-
-    return Nodes(logits, 1 / (1 + np.exp(-logits)), np.exp(logits), around(slope**2), around(bend))
-
-
-SOFTMAX, RELU = nodes(8), nodes(16)
+_MEAN, _SIZE = 0.7, 0.9  # how slowly the running means of the derivatives and of their squares forget
 
 
 @njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
@@ -422,3 +336,107 @@ def products(rows: Array, vector: Array, out: Array) -> None:
         for l in range(rows.shape[1]):
             total += rows[j, l] * vector[l]
         out[j] = total
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def cell_bound(
+    tables: Tables,
+    cell: Cell,
+    prices: Array,
+    common: Array,
+    by_price: Array,
+    by_common: Array,
+    want: bool,
+) -> float:
+    """An upper bound on the squared change for every Δ of the cell; −1 if the cell misses the ball.
+
+    `prices` are the e_j, `common` log m, log μ and c₀. With `want`, also the derivatives.
+    """
+    rows, shape, keys, sigma2 = tables.rows, tables.shape, tables.keys, tables.sigma2
+    r2 = shape[SHAPE.r2]
+    # Neighbouring cells overlap by a hair, so that rounding leaves no gap between them.
+    hair = ROUNDING * math.sqrt(r2)
+    s0, a0, hs, ha = cell[0], cell[1], cell[2] + hair, cell[3] + hair
+    if shape[SHAPE.line] > 0.0:
+        if abs(s0) > hs:
+            return -1.0
+        s0 = hs = 0.0
+    R2 = r2 - max(0.0, abs(s0) - hs) ** 2 - max(0.0, abs(a0) - ha) ** 2
+    if R2 < 0.0:
+        return -1.0
+    R, wide = math.sqrt(R2), (s0, a0, hs, ha)
+    m, mu, c0 = math.exp(common[0]), math.exp(common[1]), common[2]
+    n, axes = keys.shape
+    best_t, k, step, moved = np.empty(n), np.empty(axes), np.empty(axes), np.empty(3)
+    by_common[:] = 0.0
+    total = rows_bound(rows, wide, R, r2, prices, m, mu, c0, tables.grid, best_t, by_common, want)
+    weighted_sum(prices, keys, k)
+    k1 = priced = 0.0
+    for j in range(n):
+        k1 += prices[j] * rows[j, ROW.k_a]
+        priced += abs(prices[j])
+    total += cell_dual(shape, wide, k1, k, tables.v, sigma2, m, mu, c0, step, moved)
+    # k carries the rounding of its sum, and δ is no longer than 2r.
+    total += 4.0 * math.sqrt(r2) * ROUNDING * priced * shape[SHAPE.keys]
+    along = shape[SHAPE.own_s] * s0 + abs(shape[SHAPE.own_s]) * hs
+    along += shape[SHAPE.own_a] * a0 + abs(shape[SHAPE.own_a]) * ha
+    own = max(shape[SHAPE.far2], shape[SHAPE.own2] + 2.0 * (along + shape[SHAPE.own_off] * R) + r2)
+    total += shape[SHAPE.leak] * R + min(own, shape[SHAPE.most2]) * (1.0 + ROUNDING)
+    if want:
+        products(keys, step, by_price)
+        for j in range(n):
+            taken = by_price[j] + rows[j, ROW.k_a] * moved[0] - best_t[j]
+            by_price[j] = 2.0 * taken if rows[j, ROW.share] >= 0.0 else 0.0
+        scores2 = shape[SHAPE.top2] * moved[0] * moved[0]
+        for l in range(axes):
+            scores2 += sigma2[l] * step[l] * step[l]
+        corner = abs(shape[SHAPE.away_a]) * ha + abs(shape[SHAPE.away_s]) * hs
+        spread = shape[SHAPE.spread2] * (moved[0] * moved[0] + moved[2]) + shape[SHAPE.group] * corner * corner
+        by_common[0] = (by_common[0] + scores2) * m
+        by_common[1] = by_common[1] * mu - spread / mu
+        by_common[2] += 2.0 * shape[SHAPE.group] * (shape[SHAPE.away_a] * moved[0] + shape[SHAPE.away_s] * moved[1])
+    return total
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _follow(
+    values: Array, slopes: Array, means: Array, squares: Array, steps: Array, length: float, count: int
+) -> None:
+    """One step of every multiplier; `steps` are their units, `count` the evaluations so far."""
+    faded, faded2 = 1.0 - _MEAN**count, 1.0 - _SIZE**count
+    for j in range(values.shape[0]):
+        means[j] = _MEAN * means[j] + (1.0 - _MEAN) * slopes[j]
+        squares[j] = _SIZE * squares[j] + (1.0 - _SIZE) * slopes[j] * slopes[j]
+        if squares[j] > 0.0:
+            values[j] -= length * steps[j] * (means[j] / faded) / math.sqrt(squares[j] / faded2)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def tune(
+    tables: Tables,
+    cell: Cell,
+    prices: Array,
+    common: Array,
+    evaluations: int,
+    first_step: float,
+) -> float:
+    """The smallest bound met in so many evaluations; its multipliers are left in `prices` and `common`."""
+    n = tables.rows.shape[0]
+    units, common_units = np.full(n, tables.shape[SHAPE.price]), np.array([1.0, 1.0, 0.2])
+    trial, common_trial = prices.copy(), common.copy()
+    by_price, by_common = np.empty(n), np.empty(3)
+    means, squares = np.zeros(n), np.zeros(n)
+    common_means, common_squares = np.zeros(3), np.zeros(3)
+    best = math.inf
+    for done in range(evaluations):
+        bound = cell_bound(tables, cell, trial, common_trial, by_price, by_common, True)
+        if not bound >= 0.0:  # outside the ball, or no bound
+            return bound if done == 0 else best
+        if bound < best:
+            best = bound
+            prices[:] = trial
+            common[:] = common_trial
+        length = first_step * (0.02 + 0.5 * (1.0 + math.cos(math.pi * done / evaluations)))
+        _follow(trial, by_price, means, squares, units, length, done + 1)
+        _follow(common_trial, by_common, common_means, common_squares, common_units, length, done + 1)
+    return best

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.bounds import cells
-from oneword.bounds.kernels import RELU, ROUNDING, ROW, SHAPE, SOFTMAX, Array, Cell, Tables
+from oneword.bounds import kernels
+from oneword.bounds.attention import SHORTEST, row_norms
+from oneword.bounds.layout import RELU, ROUNDING, ROW, SHAPE, SOFTMAX, Array, Cell, Tables
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.leave_one_out import SHARP
 from oneword.maps.scores import ReLU
@@ -50,8 +51,8 @@ class Keys:
         self.k_hat = axes[0] * (agree if agree != 0 else 1.0)
         self.along = _numpy(torch.cat([K @ self.axes.mT, K.new_zeros((len(K), 1))], 1))
         self.along_top = K @ self.k_hat
-        self.K2 = K.square().sum(1)
-        self.longest = float(self.K2.max().sqrt())
+        self.lengths = row_norms(K)
+        self.longest = float(self.lengths.max())
         centred = O - O.mean(0)
         self.spread2 = float(torch.linalg.matrix_norm(centred, 2)) ** 2 * (1 + ROUNDING) + ROUNDING
         self.grid = RELU if isinstance(probe.score, ReLU) else SOFTMAX
@@ -105,7 +106,9 @@ class Position:
         table[:, ROW.share], table[:, ROW.inverse] = p, inverse
         table[:, ROW.v2], table[:, ROW.v_s], table[:, ROW.v_a] = v.square().sum(1), v @ self.v_hat, v @ keys.k_hat
         table[:, ROW.k_s], table[:, ROW.k_a] = ks, ka
-        table[:, ROW.k_off] = (keys.K2 * (1 + ROUNDING) - ks.square() - ka.square()).clamp_min(0).sqrt()
+        off2 = keys.lengths.square() * (1 + ROUNDING) - ks.square() - ka.square()
+        # Keys whose squares underflow are taken whole.
+        table[:, ROW.k_off] = torch.where(keys.lengths > SHORTEST, off2.clamp_min(0).sqrt(), keys.lengths)
         table[:, ROW.rest] = without.rest[i] if relu else -1.0
         farthest = X[i].norm() + centre.norm() + self.r
         table[:, ROW.doubt] = ROUNDING * probe.steepness * X.norm(dim=1) * farthest
@@ -149,7 +152,12 @@ class Position:
     def _steep(self) -> float:
         """What a unit of score is worth, in r²: a row gains r² for one unit, or for as much as its score can move."""
         farthest = self.r * self.keys.longest
-        return min(max(1.0, 1 / farthest), 1e6) if farthest > 0 else 1.0
+        return min(max(1.0, 1 / farthest), 1e6) if farthest > SHORTEST else 1.0
+
+    @property
+    def on_a_line(self) -> bool:
+        """Whether there is no v̂, so that cells off s = 0 hold nothing."""
+        return bool(self.shape[SHAPE.line] > 0)
 
     @property
     def whole(self) -> Cell:
@@ -158,7 +166,7 @@ class Position:
 
     @property
     def first_multipliers(self) -> Multipliers:
-        r2 = self.r**2
+        r2 = max(self.r, SHORTEST) ** 2
         prices = np.full(len(self.rows), self.shape[SHAPE.price])
         prices[self.i] = 0.0
         m = r2 * self._steep**2 / 15
@@ -168,13 +176,13 @@ class Position:
         """An upper bound on the squared change for every Δ of the cell; negative if the cell misses the ball."""
         self.work += len(self.rows)
         slopes, common_slopes = np.empty(len(self.rows)), np.empty(3)
-        return float(cells.cell_bound(self._tables, cell, at.prices, at.common, slopes, common_slopes, False))
+        return float(kernels.cell_bound(self._tables, cell, at.prices, at.common, slopes, common_slopes, False))
 
     def tune(self, cell: Cell, at: Multipliers, evaluations: int, first_step: float) -> tuple[float, Multipliers]:
         """A smaller bound for the cell, and the multipliers that give it."""
         self.work += evaluations * len(self.rows)
         prices, common = at.prices.copy(), at.common.copy()
-        bound = float(cells.tune(self._tables, cell, prices, common, evaluations, first_step))
+        bound = float(kernels.tune(self._tables, cell, prices, common, evaluations, first_step))
         return bound, Multipliers(prices, common)
 
     @property

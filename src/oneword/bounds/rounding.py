@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.bounds.attention import Rows, score_error
-from oneword.bounds.kernels import ROUNDING
+from oneword.bounds.layout import ROUNDING
 from oneword.maps.scores import ReLU, Sigmoid, Softmax
 
 

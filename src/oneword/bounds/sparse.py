@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from oneword.bounds.attention import OUTWARDS, Rows, distances, own_row, own_scores
+from oneword.bounds.attention import OUTWARDS, Rows, distances, own_row, own_scores, row_norms
 
 
 def support_bound(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -30,7 +30,7 @@ def support_bound(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"]
         allowed = _without(rows, support, i)
         far = (distance.mT * allowed).amax(1)
         hull = torch.maximum(far, distance[i] + reach[i])
-        t = r[i] * rows.K.norm(dim=1) * OUTWARDS
+        t = r[i] * row_norms(rows.K) * OUTWARDS
         little = (rows.P[:, i] + t).clamp_max(1) * reach[i] + t.clamp_max(1) * (apart[i] * allowed).amax(1)
         move = torch.minimum(hull, little) * seen[:, i]
         move[i] = 0
