@@ -25,7 +25,7 @@ from oneword.search.polish import Polished, polish
 from oneword.search.race import race
 from oneword.search.slopes import Slopes
 from oneword.search.status import Status
-from oneword.search.wander import wander
+from oneword.search.wander import KINKED, SATURATED, wander
 
 _STRAIGHT = 0.8  # cosine of Δ and the gradient at a start that is best at first order: 1 for a linear map
 _SECOND = 4  # random starts that may confirm the best of a nearly linear map
@@ -199,6 +199,7 @@ def _refined(
             within,
             random=max(search.random, (1 if kinks else 2) * asked.random),
             steps=search.polish,
+            shakes=KINKED if kinks else SATURATED,
             memory=search.memory,
             slopes=slopes,
             seed=seed,

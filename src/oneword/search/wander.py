@@ -31,7 +31,8 @@ _WIDTH = 6  # candidates that a set keeps
 _LONGER = 6  # sets whose candidates climb longer
 _SHAKEN = 3  # sets whose best candidates are shaken
 _EACH = 2  # candidates of such a set
-_SHAKES = (0.6, 0.3, 0.1)  # how far, of the reach
+# How far, of the reach. Saturated maps are all but constant between their steps, which takes more of them.
+KINKED, SATURATED = (0.6, 0.3, 0.1), (0.6, 0.4, 0.3, 0.2, 0.1, 0.05)
 _COPIES = 6  # shaken ones of each candidate, beside itself
 
 
@@ -43,6 +44,7 @@ def wander(
     *,
     random: int,
     steps: int,
+    shakes: tuple[float, ...],
     memory: int,
     slopes: Slopes,
     seed: int,
@@ -61,7 +63,7 @@ def wander(
     lead = _leading(field, _LONGER)
     field = field.put(lead, up(rows[lead], field.sets(lead), 4 * steps // 3).best(_WIDTH))
     progress(0.9)
-    for shake in _SHAKES:
+    for shake in shakes:
         lead = _leading(field, _SHAKEN)
         some = field.sets(lead)
         order = torch.arange(_WIDTH, device=lead.device).expand(len(lead), -1)
