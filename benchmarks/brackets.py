@@ -19,8 +19,9 @@ from oneword.perturb import Constraint
 
 SEEDS = 5
 Case = tuple[AttentionFeatures, Context]
-# n, d and the bar; what was asked for where it is not the default.
-TABLE = {10: 1.05, 20: 1.06, 50: 1.10, 100: 1.12, 200: 1.15, 400: 1.20}  # d = 384
+# n: the bar and the target, d = 384.
+TABLE = {10: (1.05, 1.03), 20: (1.06, 1.03), 50: (1.10, 1.05), 100: (1.12, 1.06), 200: (1.15, 1.1), 400: (1.20, 1.18)}
+# n, d: the bar; the target is the default.
 DEFAULT = {(100, 96): 1.35, (200, 96): 1.55, (250, 192): 1.25}
 RELU = {(10, 384): 1.3, (30, 384): 1.4, (120, 384): 1.75}
 SPHERE = {18: 1.35, 65: 1.65}  # words of a review
@@ -61,8 +62,8 @@ def bracket(cases: Iterator[Case], bar: float, effort: Certify, within: Constrai
 
 
 def table() -> dict[str, Any]:
-    """Softmax, Gaussian words, d = 384; the bar is the target."""
-    return {f"n={n} d=384": bracket(drawn(n, 384), bar, Certify(bar)) for n, bar in TABLE.items()}
+    """Softmax, Gaussian words, d = 384."""
+    return {f"n={n} d=384": bracket(drawn(n, 384), bar, Certify(target)) for n, (bar, target) in TABLE.items()}
 
 
 def default() -> dict[str, Any]:
