@@ -90,6 +90,8 @@ class Ascent:
 
     def _frugal(self, n: int, quick: bool) -> Ascent:
         """For models whose every step is a forward and a backward pass: about nine a word in long texts."""
+        if quick and SHORT // 2 < n <= SHORT:  # so many words: few steps at each, and long climbs at the best two
+            return replace(self, steps=2, finish=4 * n - 36)
         if quick:
             return replace(self, steps=6 if n <= SHORT else 4, finish=min(56, 16 + n))
         if n <= SHORT:
