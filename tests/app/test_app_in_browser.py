@@ -68,10 +68,18 @@ def visiting(browser, address, width=1280, scheme="light"):
 
 
 def read_by(tab, *names):
-    """Choose these, and no others."""
-    for box in tab.locator("#readers label").all():
-        if (box.inner_text().strip() in names) != box.locator("input").is_checked():
+    """Choose these, and no others. A page that is still starting may undo a click: look again until it stays."""
+    settled = 0
+    for _ in range(50):
+        boxes = tab.locator("#readers label").all()
+        wrong = [box for box in boxes if (box.inner_text().strip() in names) != box.locator("input").is_checked()]
+        for box in wrong:
             box.click()
+        settled = 0 if wrong else settled + 1
+        if settled == 3:
+            return
+        tab.wait_for_timeout(100)
+    raise AssertionError(f"expected {names} to be chosen, got other readers after 5 s")
 
 
 def measure(tab, text):
@@ -159,7 +167,7 @@ def test_by_keyboard_alone(browser, address):
         tab.keyboard.press("ArrowLeft")
         tab.keyboard.press("Enter")
         tab.wait_for_selector("#word h2 >> text=“love”")
-        assert set(tab.locator("#words [aria-pressed=true]").all_inner_texts()) == {"love"}
+        assert tab.locator("#words [aria-pressed=true]").inner_text() == "love"
 
 
 def test_a_long_run_says_how_far_it_is_and_is_stopped(browser, address):
