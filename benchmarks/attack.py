@@ -26,8 +26,8 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, Probe, replace_rows
 from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
-from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.ascent import Ascent, ascend
+from oneword.sets.constraints import Ball, Constraint, Sphere
 
 MAPS = (
     "attention softmax",

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from oneword import AttentionFeatures, Ball, Certify, Context, Corpus, Sphere, encode, gaussian, sensitivity
-from oneword.perturb import Constraint
+from oneword.sets.constraints import Constraint
 
 SEEDS = 5
 Case = tuple[AttentionFeatures, Context | Tensor]

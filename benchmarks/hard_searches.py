@@ -34,8 +34,8 @@ from oneword import (
     gaussian,
 )
 from oneword.maps.base import Probe
-from oneword.perturb import Constraint, unit
 from oneword.search.ascent import ascend
+from oneword.sets.constraints import Constraint, unit
 
 SEEDS = 3  # of the search
 STARTS, STEPS = 120, 300  # of every position; more starts where these are few

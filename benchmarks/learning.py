@@ -23,7 +23,7 @@ from oneword.learning import Interpolator, Lesson
 from oneword.learning.functionals import Functionals, functionals
 from oneword.learning.steering import Steered, descend
 from oneword.maps.base import ForwardProbe
-from oneword.perturb import unit
+from oneword.sets.constraints import unit
 
 BARS = {
     "one_position_times_faster_than_protocol": "≥ 500",

@@ -19,10 +19,10 @@ import torch
 from benchmarks.references import reference_of
 from oneword import Ball, Context, TransformerFeatures, Vocabulary, sensitivity
 from oneword.maps.base import Probe
-from oneword.perturb import unit
 from oneword.profile.profile import profile
 from oneword.search.exhaustive import exhaust
 from oneword.search.shortlist import Shortlist, shortlist
+from oneword.sets.constraints import unit
 
 BARS = {
     "search_share_of_time_in_forward_and_backward": "≥ 0.8",

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from oneword import AttentionFeatures, Ball
 from oneword.maps.base import Probe
-from oneword.perturb import unit
+from oneword.sets.constraints import unit
 
 
 def step(probe: Probe, y: Tensor, i: Tensor, length: float) -> Tensor:

@@ -23,11 +23,11 @@ import torch
 from benchmarks.models import review
 from benchmarks.references import kept, reference_of
 from oneword import Ascent, Ball, TransformerFeatures
-from oneword._random import stream
 from oneword.maps.base import Probe
 from oneword.maps.transformer_probe import TransformerProbe
-from oneword.perturb import unit
+from oneword.random import stream
 from oneword.search.ascent import ascend
+from oneword.sets.constraints import unit
 
 LENGTHS, TRIALS = (8, 24, 64), 5
 EFFORTS = {"default": Ascent(), "quick": Ascent.quick()}

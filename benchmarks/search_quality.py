@@ -25,8 +25,8 @@ from oneword import (
     gaussian,
 )
 from oneword.maps.base import Probe
-from oneword.perturb import unit
 from oneword.search.ascent import ascend
+from oneword.sets.constraints import unit
 
 STARTS, STEPS = 20, 2000
 

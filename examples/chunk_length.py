@@ -5,9 +5,9 @@ python examples/chunk_length.py
 
 import warnings
 
-from oneword.audit.audit import audit
-from oneword.audit.model import EncoderModel
-from oneword.audit.question import Question
+from oneword.auditing.audit import audit
+from oneword.auditing.model import EncoderModel
+from oneword.auditing.question import Question
 from oneword.text.corpora import Corpus
 
 NOISE = ("synonym", "stop word", "typo", "punctuation")

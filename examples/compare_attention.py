@@ -3,7 +3,7 @@
 python examples/compare_attention.py
 """
 
-from oneword.compare.comparison import compare
+from oneword.comparison.comparison import compare
 from oneword.maps.transformer import TransformerFeatures
 
 TEXTS = ("I love her much", "I love her smile")

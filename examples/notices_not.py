@@ -6,9 +6,9 @@ python examples/notices_not.py
 
 import warnings
 
-from oneword.audit.audit import audit
-from oneword.audit.model import EncoderModel
-from oneword.audit.question import Question
+from oneword.auditing.audit import audit
+from oneword.auditing.model import EncoderModel
+from oneword.auditing.question import Question
 from oneword.text.corpora import Corpus
 
 ASKED = Question(lengths=(16,), texts=12, types=("negation", "antonym", "synonym", "stop word", "typo", "punctuation"))

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 
-from oneword.audit import model as audit_model
-from tests.audit.cases import DEAF, KEEN, Bag, reviews
+from oneword.auditing import model as audit_model
 from tests.text.tiny_bert import needs_minilm, needs_reviews, write_tiny
 
 RULES = ("negation", "stop word", "typo", "case")
@@ -92,7 +92,7 @@ def test_models_are_compared_and_twins_are_not_judged(audit):
     assert names == {"keen", "deaf", "keen re-initialised (seed 0)", "deaf re-initialised (seed 0)"}
     assert {line["model"] for line in found["verdicts"]} == {"keen", "deaf"}
     assert found["passed"] is False
-    assert found["format"] == "oneword.audit/1"
+    assert found["format"] == "oneword.auditing/1"
 
 
 def test_tables_open_in_pandas_and_agree(audit, tmp_path):

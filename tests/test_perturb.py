@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from oneword.errors import RangeError
-from oneword.perturb import Ball, Constraint, Sphere, unit
+from oneword.sets.constraints import Ball, Constraint, Sphere, unit
 
 # Radii and limits as multiples of √d, the norm of a word: a limit of √2 is a cap of exactly one half of the sphere.
 BALLS = (None, 0.3, 2.0)

@@ -18,7 +18,7 @@ def test_unknown_names_are_attribute_errors():
 
 
 def test_the_verb_stays_a_function_whatever_is_imported():
-    code = "import oneword.measure, oneword as ow; ow.theory.rf_sensitivity(9, 9); print(callable(ow.sensitivity))"
+    code = "import oneword.sup.verb, oneword as ow; ow.theory.rf_sensitivity(9, 9); print(callable(ow.sensitivity))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "True"
 
 

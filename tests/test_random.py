@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneword import _random
-from oneword._random import normal, normal_pieces, resolve_seed, stream
+from oneword import random as _random
 from oneword.errors import RangeError
+from oneword.random import normal, normal_pieces, resolve_seed, stream
 
 names = st.lists(st.integers(0, 9) | st.sampled_from(("V", "W", "rest")), max_size=3).map(tuple)
 

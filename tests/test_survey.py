@@ -8,11 +8,11 @@ import torch
 import oneword as ow
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError, UnknownNameError
+from oneword.sets.vocabulary import Vocabulary, Words
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey
 from oneword.text.encoders import Encoder
-from oneword.vocabulary import Vocabulary, Words
 from tests.text.tiny_bert import LONGEST, write_tiny
 
 TEXT = "not a good film , the bad film !"

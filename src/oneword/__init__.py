@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from oneword.maps.random import DeepRandomFeatures, RandomFeatures
     from oneword.maps.scores import ReLU, Softmax
     from oneword.maps.transformer import TransformerFeatures
-    from oneword.measure import sensitivity
-    from oneword.perturb import Ball, Sphere
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
     from oneword.search.status import Status
+    from oneword.sets.constraints import Ball, Sphere
+    from oneword.sets.vocabulary import Vectors, Vocabulary, Words
+    from oneword.sup.verb import sensitivity
     from oneword.text.context import Context
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
     from oneword.text.synthetic import clustered, gaussian
-    from oneword.vocabulary import Vectors, Vocabulary, Words
 
 _HOME = {
     "Activation": "maps.activations",
     "Ascent": "search.ascent",
     "AttentionFeatures": "maps.attention",
-    "Ball": "perturb",
+    "Ball": "sets.constraints",
     "Certify": "bounds.certificate",
     "Context": "text.context",
     "Corpus": "text.corpora",
@@ -56,16 +56,16 @@ _HOME = {
     "ReLU": "maps.scores",
     "Sensitivity": "result",
     "Softmax": "maps.scores",
-    "Sphere": "perturb",
+    "Sphere": "sets.constraints",
     "Status": "search.status",
     "TransformerFeatures": "maps.transformer",
-    "Vectors": "vocabulary",
-    "Vocabulary": "vocabulary",
-    "Words": "vocabulary",
+    "Vectors": "sets.vocabulary",
+    "Vocabulary": "sets.vocabulary",
+    "Words": "sets.vocabulary",
     "clustered": "text.synthetic",
     "encode": "text.encoders",
     "gaussian": "text.synthetic",
-    "sensitivity": "measure",
+    "sensitivity": "sup.verb",
     "sweep": "experiments.sweep",
 }
 

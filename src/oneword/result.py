@@ -17,11 +17,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from oneword import coverage
 from oneword.errors import FileFormatError, RangeError
 from oneword.files import write_whole
 from oneword.report import table
 from oneword.search.status import Status
+from oneword.sets import coverage
 from oneword.substitutions import Substitutions
 
 if TYPE_CHECKING:

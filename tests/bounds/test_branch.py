@@ -18,8 +18,8 @@ from oneword.bounds.position import Keys, Multipliers, Position
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import replace_rows
-from oneword.perturb import Ball
 from oneword.search.ascent import Ascent, ascend
+from oneword.sets.constraints import Ball
 from oneword.text.synthetic import gaussian
 
 # What a plain forward pass in float64 rounds.

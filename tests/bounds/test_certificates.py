@@ -25,8 +25,8 @@ from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.maps.scores import GroupedScore, Score, Softmax
 from oneword.maps.scores.elementwise import ElementwiseScore
-from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.ascent import Ascent, ascend
+from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.synthetic import clustered, gaussian
 
 BALL, PLAIN = Ball(), Certify.plain()

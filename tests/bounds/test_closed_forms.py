@@ -20,8 +20,8 @@ from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap, Probe
 from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.rescored_probe import RescoredProbe
-from oneword.perturb import Ball
 from oneword.search.ascent import Ascent, ascend
+from oneword.sets.constraints import Ball
 from oneword.text.synthetic import clustered, gaussian
 
 SCORES = ("sparsemax", "sigmoid", "linear", "relu-unnormalised")

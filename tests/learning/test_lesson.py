@@ -15,8 +15,8 @@ from oneword.learning import lesson as lesson_module
 from oneword.learning.functionals import Functionals
 from oneword.learning.steering import EFFORT
 from oneword.maps.base import replace_rows
-from oneword.perturb import Ball
 from oneword.search.ascent import Ascent
+from oneword.sets.constraints import Ball
 from tests.learning.cases import CASES, Case, Dense, changed, lesson, moves, named, trained
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

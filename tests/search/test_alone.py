@@ -7,8 +7,8 @@ from torch import Tensor
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import Probe
 from oneword.maps.random import DeepRandomFeatures
-from oneword.perturb import Ball, Constraint, Sphere
 from oneword.search.alone import climb_alone
+from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.synthetic import clustered, gaussian
 
 

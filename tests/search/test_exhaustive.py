@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import oneword as ow
 from oneword.maps.base import ForwardProbe
 from oneword.search.exhaustive import exhaust
+from oneword.sets.vocabulary import Replacements
 from oneword.text.layer0 import AffineRows
 from oneword.text.samples import Sample
-from oneword.vocabulary import Replacements
 
 SCORES = ["softmax", "relu", "relu-unnormalised", "sigmoid", "linear", "sparsemax"]
 

@@ -10,11 +10,11 @@ from torch import Tensor
 import oneword as ow
 from oneword.maps.base import Probe
 from oneword.maps.transformer import TransformerFeatures
-from oneword.perturb import unit
 from oneword.search.ascent import ascend
 from oneword.search.race import Field, race
 from oneword.search.slopes import Slopes
 from oneword.search.status import Status
+from oneword.sets.constraints import unit
 from tests.text.tiny_models import write_model
 
 IDS = [2, 17, 31, 44, 58, 3]  # not a text: a tokenizer trained anew numbers its words anew

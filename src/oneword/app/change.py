@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oneword.app.readers import Readers
-from oneword.compare.comparison import Comparison, compare, compare_attention
+from oneword.comparison.comparison import Comparison, compare, compare_attention
 
 SEEN = ("attention", "attention-relu")  # the maps that have attention to show
 

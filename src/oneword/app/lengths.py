@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from oneword.app.readers import Readers
-from oneword.measuring.task import Report
 from oneword.profile.sup import sup_and_words
 from oneword.search.ascent import Ascent
+from oneword.sup.task import Report
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey

@@ -11,8 +11,8 @@ import torch
 
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.transformer import TransformerFeatures
+from oneword.sets.vocabulary import Vocabulary
 from oneword.text.encoders import Encoder
-from oneword.vocabulary import Vocabulary
 
 # Maps by the names of `maps.named`, and how they are called on the page.
 MAPS = {

@@ -8,13 +8,13 @@ from dataclasses import replace
 from oneword.app.jobs import Job
 from oneword.app.readers import Readers
 from oneword.bounds.certificate import Certify
-from oneword.measuring.task import Report
 from oneword.profile.profile import Effort as ModelEffort
 from oneword.profile.profile import profile
 from oneword.report.app.reading import WORDS, Reading, Replacement
 from oneword.report.profile.profiled import Profiled, placed
 from oneword.search.ascent import Ascent
 from oneword.search.shortlist import KEPT, Shortlist, shortlist
+from oneword.sup.task import Report
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey

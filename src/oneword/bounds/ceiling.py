@@ -13,14 +13,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from oneword._random import stream
 from oneword.bounds.ranges import Box, Ellipsoid, Range
 from oneword.maps.checkpoints import nothing_comes_back
 from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps, units
 from oneword.maps.model_question import sees_no_constant
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
-from oneword.perturb import Constraint
+from oneword.random import stream
+from oneword.sets.constraints import Constraint
 
 Rows = Int[Tensor, "p m"]
 # Rows that nothing reaches are computed anew in batches of another size: what that may change, in units of the model's

@@ -28,7 +28,7 @@ from oneword.maps.random import LayeredProbe
 from oneword.maps.rescored_probe import RescoredProbe
 from oneword.maps.scores import Linear, ReLU, Score, Sigmoid, Softmax, Sparsemax
 from oneword.maps.transformer_probe import TransformerProbe
-from oneword.perturb import Constraint
+from oneword.sets.constraints import Constraint
 
 Progress = Callable[[float], None]
 BOUNDED = (Softmax, ReLU, Sigmoid, Linear, Sparsemax)  # the scores that the proofs are about

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import torch
 
     from oneword.bounds.certificate import Certify
-    from oneword.perturb import Constraint
     from oneword.search.ascent import Ascent
+    from oneword.sets.constraints import Constraint
     from oneword.text.context import Context
     from oneword.text.encoders import Encoder
 
@@ -56,7 +56,7 @@ class Measurement:
     def run(self, context: Context, maps: Sequence[str], silent: bool, json_file: str | None, out: Path | None) -> None:
         """Measure, print, write."""
         from oneword.maps.named import draw_named
-        from oneword.measure import sensitivity
+        from oneword.sup.verb import sensitivity
 
         results = {}
         for name in maps:

@@ -17,10 +17,10 @@ from oneword.files import write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-    from oneword.audit.audit import Audit
-    from oneword.audit.model import EncoderModel
+    from oneword.auditing.audit import Audit
+    from oneword.auditing.model import EncoderModel
 
-FORMAT = "oneword.audit/1"
+FORMAT = "oneword.auditing/1"
 TABLES = ("types", "against", "lengths", "chunks", "worst", "verdicts")
 INPUT, EDITS, LIMITS, OUTPUT = "What is audited", "Edits and numbers", "Thresholds", "Output"
 FileOption = Path | None
@@ -179,10 +179,10 @@ def audit(
         from oneword.report.audit.page import check_installed
 
         check_installed()
-    from oneword.audit.audit import audit as ask
-    from oneword.audit.pairs import Pairs
-    from oneword.audit.question import Question
-    from oneword.audit.thresholds import Thresholds
+    from oneword.auditing.audit import audit as ask
+    from oneword.auditing.pairs import Pairs
+    from oneword.auditing.question import Question
+    from oneword.auditing.thresholds import Thresholds
 
     question = Question(
         lengths=_lengths(lengths), texts=texts, types=tuple(edit) if edit else None, each=each, share=share,
@@ -211,7 +211,7 @@ def audit(
 
         render(tables, found.about, notes, html, command=command)
     if junit is not None:
-        from oneword.audit.junit import junit as as_junit
+        from oneword.auditing.junit import junit as as_junit
 
         write_whole(junit, as_junit(found.verdicts, found.about["seconds"]))
     for path in (csv, parquet):
@@ -249,7 +249,7 @@ def _models(
     names: list[str], reinit: bool, seed: int, *, output: str, **options: Any
 ) -> tuple[list[EncoderModel], list[EncoderModel]]:
     """The models, and their twins if wanted."""
-    from oneword.audit.model import EncoderModel
+    from oneword.auditing.model import EncoderModel
 
     if output not in ("pooled", "cls"):
         raise UnknownNameError(f"expected --output pooled or cls, got {output!r}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
     from rich.progress import Progress
 
-    from oneword.measuring.task import Report
+    from oneword.sup.task import Report
 
 Seed = Annotated[int, typer.Option(help="Of the texts, the maps' weights and the search.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")]

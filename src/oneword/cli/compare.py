@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-FORMAT = "oneword.compare/1"
+FORMAT = "oneword.comparison/1"
 INPUT, OUTPUT = "What is compared", "Output"
 FileOption = Path | None
 
@@ -90,9 +90,9 @@ def compare(
 
         check_ending("--html", html, ".html")
         check_installed()
-    from oneword.compare.comparison import compare as side_by_side
-    from oneword.compare.comparison import describe_model
-    from oneword.compare.prompts import ask, read_prompts
+    from oneword.comparison.comparison import compare as side_by_side
+    from oneword.comparison.comparison import describe_model
+    from oneword.comparison.prompts import ask, read_prompts
     from oneword.maps.transformer import TransformerFeatures
 
     asked = () if prompts is None else read_prompts(prompts)

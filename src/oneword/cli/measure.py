@@ -15,9 +15,9 @@ from oneword.errors import RangeError
 from oneword.maps.names import DEFAULT, NAMES, each_once
 
 if TYPE_CHECKING:
-    from oneword.perturb import Constraint
+    from oneword.sets.constraints import Constraint
+    from oneword.sets.vocabulary import Replacements
     from oneword.text.encoders import Encoder
-    from oneword.vocabulary import Replacements
 
 INPUT, MODELS, NUMBERS, OUTPUT = "What is measured", "Trained models", "Numbers and effort", "Output"
 FileOption = Path | None
@@ -311,7 +311,7 @@ def _encoder(name: str) -> Encoder:
 def _real_words(encoder: Encoder, letters: bool, among: Path | None) -> Replacements:
     """The whole vocabulary, or a list of one's own, which may have words of several tokens."""
     from oneword.cli.texts import word_list
-    from oneword.vocabulary import Vocabulary, Words
+    from oneword.sets.vocabulary import Vocabulary, Words
 
     if among is None:
         return Vocabulary.of(encoder, letters=letters)

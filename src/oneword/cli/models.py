@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from oneword.maps.model_question import Output
     from oneword.maps.transformer import TransformerFeatures
-    from oneword.perturb import Constraint
     from oneword.profile.profile import Profile
     from oneword.report.profile.profiled import Profiled
+    from oneword.sets.constraints import Constraint
 
 FORMAT = "oneword.profile/1"
 
@@ -90,7 +90,7 @@ class Asked:
                 )  # fmt: skip
 
     def _within(self) -> Constraint:
-        from oneword.perturb import Ball
+        from oneword.sets.constraints import Ball
 
         return Ball(relative=1.0 if self.radius is None else self.radius)
 
@@ -102,7 +102,7 @@ class Asked:
 
     def _words(self, phi: TransformerFeatures, among: Path) -> Any:
         from oneword.cli.texts import word_list
-        from oneword.vocabulary import Words
+        from oneword.sets.vocabulary import Words
 
         return Words.of(phi.encoder, word_list(among))
 

@@ -15,12 +15,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword._random import stream
 from oneword.errors import RangeError
 from oneword.experiments.cell import ATTENTION, Cell, TextCell
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
+from oneword.random import stream
 from oneword.text.context import Context
 from oneword.text.corpora import Corpus
 from oneword.text.encoders import Encoder

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe, check_candidates
-from oneword.perturb import unit
+from oneword.sets.constraints import unit
 
 
 class Functionals:

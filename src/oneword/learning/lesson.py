@@ -25,9 +25,9 @@ from oneword.learning.frontier import Tradeoff
 from oneword.learning.functionals import Functionals, functionals
 from oneword.learning.steering import EFFORT, GLANCE, Lowest, Scope, by_default, lowest, suited
 from oneword.maps.base import Probe
-from oneword.perturb import Ball
 from oneword.search.ascent import Ascent
 from oneword.search.status import Status
+from oneword.sets.constraints import Ball
 
 Name = Literal["answer", "alignment", "alignment away"]
 

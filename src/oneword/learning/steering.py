@@ -15,10 +15,10 @@ from torch import Tensor
 
 from oneword.learning.functionals import Functionals
 from oneword.maps.base import SHORT, Probe
-from oneword.perturb import Ball, unit
 from oneword.search.ascent import Ascent, ascend
 from oneword.search.several import Word, choose_words
 from oneword.search.status import Status
+from oneword.sets.constraints import Ball, unit
 
 # Much less than a sup of the squared change needs: the functional itself knows where to start.
 EFFORT = Ascent(random=4, steps=6, keep=4, leading=8, polish=60)

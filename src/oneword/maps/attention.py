@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword._random import normal, resolve_seed
 from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap, check_matches, check_tensor, whole
 from oneword.maps.rescored_probe import RescoredProbe
 from oneword.maps.scores import GroupedScore, Score, Softmax, score
+from oneword.random import normal, resolve_seed
 from oneword.text.context import check_finite
 
 

@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword._random import normal
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.base import whole
 from oneword.memory import check_memory
+from oneword.random import normal
 from oneword.text.context import check_finite
 
 

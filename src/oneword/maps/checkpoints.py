@@ -19,9 +19,9 @@ from jaxtyping import Float
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from oneword._random import stream
 from oneword.errors import DTypeError, FileFormatError, RangeError
 from oneword.maps.pooling import pooling_mode, said_pooling, usual_pooling
+from oneword.random import stream
 from oneword.text.encoders import Encoder
 from oneword.text.families import NO_LIMIT
 from oneword.text.folders import ModelFolder, unreadable

@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from oneword._random import stream
 from oneword.maps.base import FeatureMap
 from oneword.maps.eigen import leading_eigenvectors
+from oneword.random import stream
 
 Progress = Callable[[float], None]
 STEPS = 60  # of power iteration, at most

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from oneword._random import stream
+from oneword.random import stream
 
 if TYPE_CHECKING:
     from oneword.maps.transformer import TransformerFeatures

@@ -8,10 +8,10 @@ from typing import Literal, cast, get_args
 
 from torch import nn
 
+from oneword.checks import shown, whole_number
 from oneword.errors import FileFormatError, RangeError, UnknownNameError
 from oneword.maps.checkpoints import Checkpoint
 from oneword.maps.pooling import POOLINGS
-from oneword.text.checks import shown, whole_number
 
 Output = Literal["hidden", "pooled", "cls", "logits", "attention"]
 OUTPUTS: tuple[str, ...] = get_args(Output)

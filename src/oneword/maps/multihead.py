@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from oneword._random import normal, resolve_seed
 from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.base import FeatureMap, check_matches, check_tensor, whole
 from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.scores import Score, Softmax, score
+from oneword.random import normal, resolve_seed
 from oneword.text.context import check_finite
 
 

@@ -17,13 +17,13 @@ from jaxtyping import Float, Int
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
-from oneword._random import normal, resolve_seed
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
 from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, check_tensor, feature_norm, whole
 from oneword.maps.blocks import Blocks, bands, check_sizes, empty_like_map, gaussian_scale
 from oneword.maps.eigen import leading_eigenvectors
 from oneword.memory import check_memory
+from oneword.random import normal, resolve_seed
 from oneword.text.context import check_finite
 
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from oneword.checks import check_floating, check_string, whole_number
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, Probe, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
@@ -31,7 +32,6 @@ from oneword.maps.model_question import (
     sees_no_constant,
 )
 from oneword.maps.pooling import pooled
-from oneword.text.checks import check_floating, check_string, whole_number
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 

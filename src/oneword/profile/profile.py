@@ -14,13 +14,9 @@ from typing import Any
 import pandas as pd
 
 from oneword.bounds.certificate import Certify
-from oneword.coverage import Coverage
 from oneword.errors import RangeError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
-from oneword.measure import measure_at
-from oneword.measuring.task import Report, Task, by_size, rows_of
-from oneword.perturb import Ball, Constraint
 from oneword.profile.layers import across_heads, across_layers
 from oneword.profile.noise import noise_floor
 from oneword.profile.random_words import random_words
@@ -28,8 +24,12 @@ from oneword.report.profile.profiled import Profiled
 from oneword.result import Sensitivity, numbers
 from oneword.search.ascent import Ascent
 from oneword.search.shortlist import Shortlist, shortlist
+from oneword.sets.constraints import Ball, Constraint
+from oneword.sets.coverage import Coverage
+from oneword.sets.vocabulary import Replacements, Vocabulary
+from oneword.sup.task import Report, Task, by_size, rows_of
+from oneword.sup.verb import measure_at
 from oneword.text.context import Context
-from oneword.vocabulary import Replacements, Vocabulary
 
 # How much of the whole each stage takes, for a bar with the time left. What is quick comes first: a person who waits
 # sees the words in colour at once.

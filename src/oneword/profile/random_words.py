@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from oneword._random import stream
 from oneword.maps.base import Probe
+from oneword.random import stream
+from oneword.sets.vocabulary import Replacements
 from oneword.text.context import Context
-from oneword.vocabulary import Replacements
 
 
 def random_words(

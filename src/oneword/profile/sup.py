@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 from oneword.bounds.certificate import Certify
 from oneword.maps.base import FeatureMap, Probe
-from oneword.measure import measure_at
-from oneword.measuring.task import Task
-from oneword.perturb import Ball, Constraint
 from oneword.profile.random_words import random_words
 from oneword.result import Sensitivity
 from oneword.search.ascent import Ascent
+from oneword.sets.constraints import Ball, Constraint
+from oneword.sets.vocabulary import Replacements
+from oneword.sup.task import Task
+from oneword.sup.verb import measure_at
 from oneword.text.context import Context
-from oneword.vocabulary import Replacements
 
 
 def sup_and_words(

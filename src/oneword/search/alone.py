@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.perturb import Constraint, unit
+from oneword.sets.constraints import Constraint, unit
 
 MEMORY = 6  # directions remembered
 NEAR = 0.2  # ‖T(u) − u‖ from which on directions are mixed: further away T is not nearly linear, and other maxima lure

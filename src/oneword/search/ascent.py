@@ -18,7 +18,6 @@ from torch import Tensor
 
 from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.base import SHORT, Probe
-from oneword.perturb import Constraint, unit
 from oneword.search.alone import climb_alone
 from oneword.search.candidates import Candidates, Rows, evaluate, larger, pick, random_words, stacked, with_gradient
 from oneword.search.polish import Polished, polish
@@ -26,6 +25,7 @@ from oneword.search.race import race
 from oneword.search.slopes import Slopes
 from oneword.search.status import Status
 from oneword.search.wander import KINKED, SATURATED, wander
+from oneword.sets.constraints import Constraint, unit
 
 _STRAIGHT = 0.8  # cosine of Δ and the gradient at a start that is best at first order: 1 for a linear map
 _SECOND = 4  # random starts that may confirm the best of a nearly linear map

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword._random import stream
 from oneword.maps.base import Probe
-from oneword.perturb import Constraint
+from oneword.random import stream
 from oneword.search.slopes import Slopes
+from oneword.sets.constraints import Constraint
 
 Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe
 from oneword.search.substitution import Outcome, Substitution
-from oneword.vocabulary import Replacements
+from oneword.sets.vocabulary import Replacements
 
 Progress = Callable[[float], None]
 

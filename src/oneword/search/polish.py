@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from oneword.maps.base import Probe
-from oneword.perturb import Constraint, unit
 from oneword.search.candidates import Candidates, Rows, pick, with_gradient
 from oneword.search.slopes import Slopes
+from oneword.sets.constraints import Constraint, unit
 
 _FINALISTS = 8  # candidates of a set that go on after `_TRIAL` steps
 _TRIAL = 30

@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from oneword.maps.base import Probe
-from oneword.perturb import Constraint, unit
 from oneword.search.slopes import Slopes
+from oneword.sets.constraints import Constraint, unit
 
 _SCOUTS = 8  # at most, unless more sets lead
 _SCOUTING = 30  # steps of a scout, where all sets together take as many

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.maps.base import Probe
-from oneword.perturb import Constraint
 from oneword.search.ascent import Ascent, Progress, ascend
+from oneword.sets.constraints import Constraint
 
 Word = tuple[int, ...]  # the rows of one word
 

@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from oneword._random import stream
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
-from oneword.vocabulary import Replacements
+from oneword.random import stream
+from oneword.sets.vocabulary import Replacements
 
 KEPT = 10  # words of the list
 

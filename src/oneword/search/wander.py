@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword._random import stream
 from oneword.maps.base import SHORT, Probe
-from oneword.perturb import Constraint
+from oneword.random import stream
 from oneword.search.candidates import Candidates, Rows, larger, random_words, stacked, with_gradient
 from oneword.search.polish import along
 from oneword.search.slopes import Slopes
+from oneword.sets.constraints import Constraint
 
 _LAST_STEP = 1e-3  # of the reach
 _POSITIONS = SHORT  # sets of rows that get random starts: all of them in a short text

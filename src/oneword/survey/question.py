@@ -11,11 +11,11 @@ from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.named import draw_named
 from oneword.maps.names import each_once
-from oneword.perturb import Ball, Constraint
+from oneword.sets.constraints import Ball, Constraint
 from oneword.survey.effort import Effort
 
 if TYPE_CHECKING:
-    from oneword.vocabulary import Replacements
+    from oneword.sets.vocabulary import Replacements
 
 WINDOW = 250  # tokens: the longest texts of the paper
 MOST = 25_000  # tokens in all: about an hour

@@ -11,20 +11,20 @@ from typing import Any
 import pandas as pd
 import torch
 
-from oneword import coverage
-from oneword._random import stream
-from oneword.coverage import Coverage
 from oneword.maps.base import FeatureMap
 from oneword.maps.named import draw_named
 from oneword.maps.names import has_blocks
-from oneword.measure import sensitivity
-from oneword.measuring.task import Report
+from oneword.random import stream
 from oneword.result import Sensitivity
+from oneword.sets import coverage
+from oneword.sets.coverage import Coverage
+from oneword.sets.vocabulary import Replacements, Vocabulary, Words
+from oneword.sup.task import Report
+from oneword.sup.verb import sensitivity
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.windows import Window, windows_of
 from oneword.text.encoders import Encoder
-from oneword.vocabulary import Replacements, Vocabulary, Words
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from oneword.checks import check_string
 from oneword.errors import RangeError
 from oneword.survey.question import Question
-from oneword.text.checks import check_string
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from oneword.checks import shown
 from oneword.errors import FileFormatError, ShapeError, TextError, UnknownNameError
 from oneword.text import cache, sources
-from oneword.text.checks import shown
 from oneword.text.encoders import Encoder
 from oneword.text.rows import Columns, Content, Labels, usable
 from oneword.text.samples import TokenisedCorpus

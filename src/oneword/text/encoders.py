@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from oneword.checks import check_floating, check_string, shortened, whole_number
 from oneword.errors import (
     DTypeError,
     FileFormatError,
@@ -30,7 +31,6 @@ from oneword.errors import (
 from oneword.memory import check_memory
 from oneword.text import families, vectors
 from oneword.text.alignment import Reading, align
-from oneword.text.checks import check_floating, check_string, shortened, whole_number
 from oneword.text.context import Context
 from oneword.text.families import FirstAttention, Layer
 from oneword.text.folders import FILES, ModelFolder

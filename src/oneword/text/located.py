@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from oneword.checks import shown
 from oneword.errors import FileFormatError, RangeError
 from oneword.text import sources
-from oneword.text.checks import shown
 from oneword.text.folders import FILES, POOLING, ModelFolder
 from oneword.text.sources import EMBEDDED_ENCODER, MINILM
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int8
 
+from oneword.checks import shortened, shown
 from oneword.errors import FileFormatError, TextError, UnknownNameError
-from oneword.text.checks import shortened, shown
 from oneword.text.skipped import Skipped
 from oneword.text.tables import Table
 

@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Int, Int8, Int32, Int64
 from torch import Tensor
 
-from oneword._random import stream
+from oneword.checks import shown
 from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.memory import check_memory
+from oneword.random import stream
 from oneword.text import cache
-from oneword.text.checks import shown
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword._random import normal, resolve_seed
 from oneword.errors import RangeError
 from oneword.memory import check_memory
+from oneword.random import normal, resolve_seed
 from oneword.text.context import Context
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from oneword.checks import check_string
 from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import Cell, several
-from oneword.text.checks import check_string
 from oneword.text.encoders import Encoder
 
 

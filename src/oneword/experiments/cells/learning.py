@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from oneword._random import stream
 from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import TextCell, choice, real, several, whole
@@ -14,6 +13,7 @@ from oneword.experiments.draws import draw_lessons, draw_maps, trial_seed
 from oneword.learning import Attempt, Interpolator, Lesson, Objective, Training
 from oneword.learning.lesson import Options
 from oneword.learning.steering import EFFORT
+from oneword.random import stream
 
 LOWEST = "lowest-alignment"
 

@@ -9,8 +9,8 @@ from oneword.experiments import estimates
 from oneword.experiments.cell import TextCell, whole
 from oneword.experiments.cells.sensitivity import checked_target, effort
 from oneword.experiments.draws import draw_maps, draw_text, trial_seed
-from oneword.measure import sensitivity
 from oneword.search.ascent import Ascent
+from oneword.sup.verb import sensitivity
 
 
 @dataclass(frozen=True, kw_only=True)

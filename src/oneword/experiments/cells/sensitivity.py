@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from oneword._random import stream
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.experiments import estimates
@@ -17,9 +16,10 @@ from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import RandomFeatures
 from oneword.maps.rescored_probe import RescoredProbe
-from oneword.measure import sensitivity
+from oneword.random import stream
 from oneword.result import Sensitivity
 from oneword.search.ascent import Ascent
+from oneword.sup.verb import sensitivity
 
 POSITIONS = ("all", "one", "first")
 SEARCHES = ("full", "quick")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, cast
 
 import torch
 
-from oneword._random import stream
 from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import Cell, choice, name_or_path, whole
@@ -18,10 +17,11 @@ from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.profile.profile import objective
 from oneword.profile.sup import sup_and_words
+from oneword.random import stream
 from oneword.search.ascent import Ascent
+from oneword.sets.vocabulary import Vocabulary
 from oneword.text.context import Context
 from oneword.text.corpora import Corpus
-from oneword.vocabulary import Vocabulary
 
 # The same for every length, so that an exponent is the model's and not the search's.
 SEARCH = Ascent(random=0, steps=8, keep=1, leading=2, polish=60)

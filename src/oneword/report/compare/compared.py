@@ -1,6 +1,6 @@
 """A comparison of two texts as a person reads it: names of pairs, attention as heat maps, what moved most.
 
-Tables are those of `oneword.compare`: pairs, moved, layers, heads, attention; answers and divergence of causal language
+Tables are those of `comparison`: pairs, moved, layers, heads, attention; answers and divergence of causal language
 models; flips and replies of a prompt file. What was not asked for is not there.
 """
 

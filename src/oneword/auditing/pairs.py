@@ -1,0 +1,99 @@
+"""One's own edits: a table with columns text, edited, kind (signal or noise) and, if wanted, type."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, difference
+from oneword.auditing.rules import RULES
+from oneword.errors import FileFormatError, UnknownNameError
+from oneword.experiments.cell import nearest
+from oneword.text.skipped import Skipped
+from oneword.text.tables import SUFFIXES, Table, parsed
+
+NEEDED = ("text", "edited", "kind")
+OWN = {SIGNAL: "own signal", NOISE: "own noise"}  # types of pairs that name none
+NO_TEXT, SAME = "text or edited is empty", "text and edited are the same"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of a file, and the rows that could not be used."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    skipped: Skipped
+
+    @classmethod
+    def read(cls, path: Path) -> Pairs:
+        """A kind that is none, or a type that is both, is refused; rows without a change are skipped and counted."""
+        suffix = path.suffix.lower()
+        if suffix not in SUFFIXES or suffix == ".txt":
+            raise FileFormatError(f"expected pairs as .csv, .tsv, .jsonl or .parquet, got {path.name}: convert it")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise FileFormatError(f"expected a file of pairs, got {path} ({error.strerror}): check its name") from None
+        table = parsed(content, suffix, {*NEEDED, "type"}, path.name)
+        _check_columns(table, path.name)
+        return cls(path.name, *_usable(table, path.name))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(edit.text for edit in self.edits))
+
+
+def _check_columns(table: Table, name: str) -> None:
+    missing = [column for column in NEEDED if column not in table.names]
+    if missing:
+        hints = "".join(nearest(column, table.names) for column in missing[:1])
+        raise FileFormatError(
+            f"expected columns {', '.join(NEEDED)} in {name}, got no {', no '.join(missing)} among "
+            f"{', '.join(table.names) or 'no columns'}: rename them{hints}"
+        )
+    twice = [column for column in (*NEEDED, "type") if table.names.count(column) > 1]
+    if twice:
+        raise FileFormatError(f"expected one column {twice[0]!r} in {name}, got several: rename all but one")
+
+
+def _usable(table: Table, name: str) -> tuple[tuple[Edit, ...], Skipped]:
+    kinds: dict[str, Kind] = {rule.type: rule.kind for rule in RULES}
+    found: list[Edit] = []
+    lost: defaultdict[str, list[int]] = defaultdict(list)
+    for row, place in enumerate(table.places):
+        line = {column: values[row] for column, values in table.columns.items()}
+        where = f"{table.unit} {place} of {name}"
+        trouble = _trouble(line["text"], line["edited"])
+        if trouble is not None:
+            lost[trouble].append(place)
+            continue
+        kind = _kind(line["kind"], where)
+        own = str(line.get("type") or "").strip() or OWN[kind]
+        if kinds.setdefault(own, kind) != kind:
+            raise FileFormatError(f"expected type {own!r} as {kinds[own]} everywhere, got {kind} in {where}: rename it")
+        text, edited = line["text"], line["edited"]
+        found.append(Edit(own, kind, text, edited, difference(text, edited)[0]))
+    skipped = Skipped.at({**table.lost, **lost}, rows=len(table.places) + sum(map(len, table.lost.values())),
+                         unit=table.unit)  # fmt: skip
+    if not found:
+        why = f"none of {skipped.rows:,} ({skipped.why})" if skipped else "an empty table"
+        raise FileFormatError(f"expected at least one pair in {name}, got {why}: give a text and what it became")
+    return tuple(found), skipped
+
+
+def _trouble(text: Any, edited: Any) -> str | None:
+    if not all(isinstance(each, str) and each.strip() for each in (text, edited)):
+        return NO_TEXT
+    return SAME if text == edited else None
+
+
+def _kind(value: Any, where: str) -> Kind:
+    kind = str(value).strip().lower()
+    if kind == SIGNAL:
+        return SIGNAL
+    if kind == NOISE:
+        return NOISE
+    raise UnknownNameError(f"expected kind signal or noise, got {value!r} in {where}{nearest(kind, (SIGNAL, NOISE))}")

@@ -1,0 +1,137 @@
+"""The table of edits put together: by type, by length, one type against another, and the worst examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from oneword.auditing import chunks, signal
+from oneword.auditing.edits import NOISE, SIGNAL, Kind
+from oneword.auditing.question import Question
+
+_AROUND = 48  # characters of the text shown on either side of an edit
+
+
+def visible_noise(edits: pd.DataFrame) -> pd.DataFrame:
+    """The noise that a signal is held against: what the tokenizer cannot see would flatter it."""
+    return edits[(edits["kind"] == NOISE) & edits["visible"]]
+
+
+def with_noise_level(edits: pd.DataFrame) -> pd.DataFrame:
+    """`times_noise`: the change over the median change by noise at the same length; NaN where there is no noise."""
+    levels = visible_noise(edits).groupby("length")["change"].median()
+    levels = levels.where(levels > 0)
+    return edits.assign(times_noise=edits["change"] / edits["length"].map(levels).astype("float64"))
+
+
+def types(edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, int], asked: Question) -> pd.DataFrame:
+    """One line a type, also where no text had a place for it."""
+    noise = visible_noise(edits)
+    lines: list[dict[str, Any]] = []
+    for type, kind in kinds.items():
+        some = edits[edits["type"] == type]
+        seen = some[some["visible"]] if kind == NOISE else some
+        change, cosine = (
+            signal.typical(seen, column, resamples=asked.resamples, seed=asked.seed) for column in ("change", "cosine")
+        )
+        against = signal.auc(
+            some if kind == SIGNAL else some.head(0), noise, resamples=asked.resamples, seed=asked.seed
+        )
+        fitted = signal.decay(seen, seed=asked.seed)
+        slope = (math.nan,) * 3 if fitted is None else (fitted.slope, fitted.low, fitted.high)
+        silent = (some.groupby("text")["change"].median() == 0).mean() if len(some) else math.nan
+        lines.append(
+            {"type": type, "kind": kind, "edits": len(some), "texts": some["text"].nunique(),
+             "without": without.get(type, 0), "unseen": int((~some["visible"]).sum()), "silent": float(silent)}
+            | dict(zip(("change", "change_low", "change_high"), (change.value, change.low, change.high), strict=True))
+            | {"cosine": cosine.value}
+            | dict(zip(("auc", "auc_low", "auc_high"), (against.value, against.low, against.high), strict=True))
+            | dict(zip(("decay", "decay_low", "decay_high"), slope, strict=True))
+        )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def against(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> pd.DataFrame:
+    """The AUC of each signal type against each noise type."""
+    noise = visible_noise(edits)
+    lines: list[dict[str, Any]] = []
+    for type in _of(kinds, SIGNAL):
+        for other in _of(kinds, NOISE):
+            some, rest = edits[edits["type"] == type], noise[noise["type"] == other]
+            if len(some) and len(rest):
+                found = signal.auc(some, rest, resamples=asked.resamples, seed=asked.seed)
+                lines.append({"type": type, "against": other, "auc": found.value, "auc_low": found.low,
+                              "auc_high": found.high})  # fmt: skip
+    return pd.DataFrame(lines, columns=["type", "against", "auc", "auc_low", "auc_high"])
+
+
+def lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> pd.DataFrame:
+    """One line a type and length: quartiles of the change; for signals the share of texts that hear it."""
+    noise = visible_noise(edits)
+    lines: list[dict[str, Any]] = []
+    for type, kind in kinds.items():
+        some = edits[(edits["type"] == type) & (edits["visible"] | (edits["kind"] == SIGNAL))]
+        heard = chunks.shares(chunks.hearing(some, noise, asked.quantile)) if kind == SIGNAL else pd.DataFrame()
+        hears = {} if heard.empty else heard.set_index("length").to_dict("index")
+        for length, each in some.groupby("length", sort=True):
+            low, middle, high = np.quantile(each["change"], [0.25, 0.5, 0.75])
+            share = hears.get(length, {})
+            lines.append(
+                {"type": type, "kind": kind, "length": int(str(length)), "edits": len(each), "change": float(middle),
+                 "change_25": float(low), "change_75": float(high), "times_noise": float(each["times_noise"].median())}
+                | {"share": share.get("share", math.nan), "share_low": share.get("low", math.nan),
+                   "share_high": share.get("high", math.nan), "falling": share.get("falling", math.nan)}
+            )  # fmt: skip
+    return pd.DataFrame(lines, columns=["type", "kind", "length", "edits", "change", "change_25", "change_75",
+                                        "times_noise", "share", "share_low", "share_high", "falling"])  # fmt: skip
+
+
+def chunk_lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> pd.DataFrame:
+    """For each signal type the longest chunk in which it is heard, with its interval and in words."""
+    noise = visible_noise(edits)
+    lines = []
+    for type in _of(kinds, SIGNAL):
+        heard = chunks.hearing(edits[edits["type"] == type], noise, asked.quantile)
+        found = chunks.advice(heard, asked.share, resamples=asked.resamples, seed=asked.seed)
+        lines.append({"type": type, "chunk": found.longest_chunk, "chunk_low": found.low, "chunk_high": found.high,
+                      "shortest": found.shortest, "longest": found.longest, "texts": found.texts,
+                      "outcome": found.outcome})  # fmt: skip
+    return pd.DataFrame(
+        lines, columns=["type", "chunk", "chunk_low", "chunk_high", "shortest", "longest", "texts", "outcome"]
+    )
+
+
+def worst(edits: pd.DataFrame, texts: list[str], kinds: Mapping[str, Kind], top: int) -> pd.DataFrame:
+    """Signals that are hardly noticed and noise that moves the vector most, beside the noise of their length."""
+    lines = [line for type, kind in kinds.items() for line in _worst_of(edits, texts, type, kind, top)]
+    return pd.DataFrame(lines, columns=["type", "kind", "rank", "text", "length", "tokens", "left", "was", "became",
+                                        "right", "change", "cosine", "times_noise"])  # fmt: skip
+
+
+def _worst_of(edits: pd.DataFrame, texts: list[str], type: str, kind: Kind, top: int) -> Iterator[dict[str, Any]]:
+    some = edits[(edits["type"] == type) & (edits["visible"] | (edits["kind"] == SIGNAL))]
+    order = some.sort_values(["times_noise", "change"], ascending=kind == SIGNAL, kind="stable", na_position="last")
+    first = order.drop_duplicates("text").head(top)  # one example a text
+    for rank, line in enumerate(first.to_dict("records"), start=1):
+        words, where = texts[line["text"]][: line["characters"]], line["where"]
+        end = where + len(line["was"])
+        yield {"type": type, "kind": kind, "rank": rank} | {
+            "text": line["text"],
+            "length": line["length"],
+            "tokens": line["tokens"],
+            "left": ("…" if where > _AROUND else "") + words[max(0, where - _AROUND) : where],
+            "was": line["was"],
+            "became": line["became"],
+            "right": words[end : end + _AROUND] + ("…" if len(words) > end + _AROUND else ""),
+            "change": line["change"],
+            "cosine": line["cosine"],
+            "times_noise": line["times_noise"],
+        }
+
+
+def _of(kinds: Mapping[str, Kind], wanted: Kind) -> list[str]:
+    return [type for type, kind in kinds.items() if kind == wanted]

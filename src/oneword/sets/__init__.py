@@ -1,0 +1,1 @@
+"""What may change: balls and spheres of vectors, vocabularies and lists of words."""

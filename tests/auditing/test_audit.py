@@ -1,0 +1,176 @@
+"""The whole audit on encoders that are understood."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.auditing.cases import DEAF, KEEN, Bag, reviews
+
+from oneword.auditing.audit import audit
+from oneword.auditing.cuts import cut, cuts, drawn
+from oneword.auditing.edits import Edit
+from oneword.auditing.question import Question
+from oneword.auditing.thresholds import Thresholds
+from oneword.errors import NonFiniteError, RangeError, TextError, UnknownNameError, ZeroNormError
+
+ASKED = Question(lengths=(8, 16, 32), texts=12, resamples=99)
+QUICK = replace(ASKED, lengths=(8, 32), types=("negation", "typo", "stop word"))
+
+
+@pytest.fixture(scope="module")
+def found():
+    return audit([KEEN, DEAF], reviews(), ASKED, beside=[Bag()])
+
+
+def line(table, model, type):
+    return table[(table["model"] == model) & (table["type"] == type)].iloc[0]
+
+
+def test_an_encoder_that_hears_not_passes_and_a_deaf_one_fails(found):
+    keen, deaf = line(found.types, "keen", "negation"), line(found.types, "deaf", "negation")
+    assert keen["auc_low"] > 0.8
+    assert deaf["auc"] == 0.0
+    assert deaf["silent"] == 1.0
+    verdicts = found.verdicts.set_index(["model", "what"])
+    assert verdicts.loc[("keen", "heard.negation"), "passed"]
+    assert not verdicts.loc[("deaf", "heard.negation"), "passed"]
+    assert "deaf to negation" in verdicts.loc[("deaf", "heard.negation"), "why"]
+    assert not found.passed
+
+
+def test_models_beside_are_measured_and_not_judged(found):
+    assert set(found.types["model"]) == {"keen", "deaf", "bag"}
+    assert set(found.verdicts["model"]) == {"keen", "deaf"}
+    assert audit([KEEN], reviews(), QUICK, beside=[DEAF]).passed
+
+
+def test_changes_are_those_of_the_vectors(found):
+    edits = found.edits[(found.edits["model"] == "keen") & found.edits["visible"]]
+    for each in edits.sample(20, random_state=0).to_dict("records"):
+        text = found.texts[each["text"]][: each["characters"]]
+        end = each["where"] + len(each["was"])
+        new = text[: each["where"]] + each["became"] + text[end:]
+        v, w = KEEN.vectors([text, new])
+        assert each["change"] == pytest.approx(np.linalg.norm(w - v) / np.linalg.norm(v))
+        assert each["cosine"] == pytest.approx(w @ v / np.linalg.norm(v) / np.linalg.norm(w))
+        assert each["tokens"] == len(KEEN.tokens(text)) <= each["length"]
+
+
+def test_a_tokenizer_that_cannot_see_case_says_so_and_case_is_no_noise(found):
+    case = line(found.types, "keen", "case")
+    assert case["unseen"] == case["edits"] > 0
+    assert np.isnan(case["change"])
+    assert not (found.against["against"] == "case").any()
+    assert any("case: the tokenizer of keen cannot see it" in note for note in found.notes)
+
+
+def test_a_mean_of_words_decays_with_length(found):
+    assert line(found.types, "bag", "antonym")["decay"] == pytest.approx(-0.5, abs=0.2)
+
+
+def test_examples_are_the_least_noticed_and_the_most_moved(found):
+    for kind, best in (("signal", np.min), ("noise", np.max)):
+        first = found.worst[(found.worst["kind"] == kind) & (found.worst["rank"] == 1)]
+        for each in first.to_dict("records"):
+            some = found.edits[(found.edits["model"] == each["model"]) & (found.edits["type"] == each["type"])]
+            assert each["times_noise"] == best(some["times_noise"])
+
+
+def test_the_seed_decides():
+    once, again, other = (audit([KEEN], reviews(), replace(QUICK, seed=seed)) for seed in (3, 3, 4))
+    assert once.types.equals(again.types)
+    assert not once.edits["change"].equals(other.edits["change"])
+
+
+def test_own_pairs_are_whole_texts_beside_rule_made_noise():
+    text = "I would say that the film was really good , and long"
+    pairs = [Edit("own signal", "signal", text, text.replace("good", "not good"), 0),
+             Edit("tone", "noise", text, text.replace("long", "lengthy"), 0)]  # fmt: skip
+    found = audit([KEEN], [], Question(lengths=(8,), resamples=99), pairs=pairs,
+                  thresholds=Thresholds.read(None, ["auc.own signal=0.6"]))  # fmt: skip
+    own = found.edits[found.edits["made"] == "own"]
+    assert set(own["type"]) == {"own signal", "tone"}
+    assert (own["length"] == 0).all()
+    assert line(found.types, "keen", "own signal")["auc"] == 1.0
+    assert found.verdicts.set_index("what").loc["auc.own signal", "passed"]
+
+
+def test_an_own_pair_that_is_too_long_keeps_its_number():
+    """Else later pairs are shown in the words of another text."""
+    texts = ["so long " * 20, "it was good", "she was happy"]
+    pairs = [Edit("tone", "signal", text, text + " not", 0) for text in texts]
+    asked = Question(lengths=(4,), types=("typo",), resamples=99)
+    found = audit([replace(KEEN, longest=16)], ["it is the film that we have seen"], asked, pairs=pairs)
+    shown = found.edits[found.edits["type"] == "tone"]
+    assert [found.texts[k] for k in shown["text"]] == texts[1:]
+    assert (shown["characters"] == [len(found.texts[k]) for k in shown["text"]]).all()
+
+
+def test_a_signal_for_which_no_text_has_a_place_is_no_success():
+    texts = [f"the {word} was really good, and long" for word in ("film", "story", "actor")]
+    asked = Question(lengths=(8,), types=("number",), resamples=99)
+    found = audit([KEEN], texts, asked)
+    assert found.edits.empty
+    assert not found.passed
+    assert "nothing was measured of number" in found.verdicts.set_index("what").loc["heard.number", "why"]
+    assert "number: nothing was measured with keen, no text had a place for it" in found.notes
+    unnamed = audit([KEEN], texts, replace(asked, types=None))
+    assert "heard.number" not in set(unnamed.verdicts["what"])
+    assert any(note.startswith("number: nothing was measured") for note in unnamed.notes)
+
+
+def test_cuts_are_whole_words_of_at_most_n_tokens():
+    text = reviews(1)[0]
+    for n in (4, 8, 16):
+        words = cut(text, n, KEEN)
+        assert text.startswith(words)
+        assert len(KEEN.tokens(words)) <= n
+        assert words.split() == text.split()[: len(words.split())]
+    assert cut("a-b-c-d-e", 3, KEEN) == ""
+    twice = list(cuts([text, text + " more"], KEEN, (8,)))
+    assert len(twice) == 1  # beginnings that coincide
+
+
+def test_long_texts_come_first_and_each_once():
+    texts = ["short text", *reviews(3), reviews(3)[0]]
+    found = drawn(texts, KEEN, (8, 32), 4, seed=0)
+    assert found[-1] == "short text"
+    assert sorted(found[:3]) == sorted(reviews(3))
+
+
+def test_edits_that_do_not_fit_the_window_are_left_out_and_counted():
+    small = replace(KEEN, longest=16)
+    found = audit([small], reviews(), replace(QUICK, lengths=(8, 16, 32)))
+    assert found.edits["tokens"].max() <= 16
+    assert any("longer than its window" in note for note in found.notes)
+    assert any("so nothing at 32" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (lambda v: v * np.nan, NonFiniteError, "finite vectors"),
+        (lambda v: v * 0, ZeroNormError, "not zero"),
+    ],
+)
+def test_bad_vectors_are_named(change, error, says):
+    class Broken(Bag):
+        def vectors(self, texts):
+            return change(super().vectors(texts))
+
+    with pytest.raises(error, match=says):
+        audit([Broken()], reviews(), QUICK)
+
+
+def test_bad_questions_are_named():
+    with pytest.raises(RangeError, match="at least 64 tokens"):
+        audit([KEEN], ["a short text"], Question(lengths=(64,)))
+    with pytest.raises(RangeError, match="window"):
+        audit([KEEN], reviews(), Question(lengths=(512,)))
+    with pytest.raises(TextError, match="at least one text"):
+        audit([KEEN], ["  "], ASKED)
+    with pytest.raises(UnknownNameError, match="twice"):
+        audit([KEEN], reviews(), ASKED, beside=[KEEN])
+    for bad in ({"texts": 0}, {"lengths": ()}, {"share": 1.5}, {"quantile": -1}, {"each": 0}):
+        with pytest.raises(RangeError):
+            Question(**bad)
