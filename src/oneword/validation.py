@@ -1,9 +1,9 @@
 """What people write in files, checked by pydantic; whatever is wrong with a file is said in one line.
 
-    class Limits(FileModel):
-        auc: dict[str, float]
+class Limits(FileModel):
+    auc: dict[str, float]
 
-    read_model(Limits, read_toml(path, "thresholds"), path.name)
+read_model(Limits, read_toml(path, "thresholds"), path.name)
 """
 
 from __future__ import annotations
