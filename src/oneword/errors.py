@@ -70,7 +70,7 @@ class ClusterError(OnewordError):
     """A cluster cannot be started or reached, or its workers are not what this run needs."""
 
 
-def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known one nearest to it, or nothing."""
-    near = difflib.get_close_matches(str(given), list(known), n=1)
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known name that is spelled most like it; empty if none is."""
+    near = difflib.get_close_matches(str(value), list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
