@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 
 from oneword.auditing.audit import audit
 from oneword.auditing.question import Question
 from oneword.report.audit.page import render
+from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 from tests.pages import SCHEMES, SIZES, opened
 from tests.survey_cases import EVIL, QUOTES
 

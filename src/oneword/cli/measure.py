@@ -12,7 +12,8 @@ import typer
 
 from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, like_of, overall
 from oneword.errors import RangeError
-from oneword.maps.names import DEFAULT, NAMES, each_once
+from oneword.maps.registry import DEFAULT, each_once
+from oneword.maps.registry import names as map_names
 
 if TYPE_CHECKING:
     from oneword.sets.constraints import Constraint
@@ -71,7 +72,7 @@ def measure(
     ] = 0.07,
     maps: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="MAP", help=f"Repeat for several: {NAMES}. Default: three of them."),
+        typer.Option("--map", metavar="MAP", help=f"Repeat for several: {map_names()}. Default: three of them."),
     ] = None,
     model: Annotated[
         list[str] | None,

@@ -16,10 +16,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.errors import RangeError
-from oneword.experiments.cell import ATTENTION, Cell, TextCell
-from oneword.maps.attention import AttentionFeatures
+from oneword.experiments.cell import Cell, TextCell
+from oneword.maps import registry
 from oneword.maps.base import FeatureMap
-from oneword.maps.random import DeepRandomFeatures, RandomFeatures
+from oneword.maps.random import DeepRandomFeatures
 from oneword.random import stream
 from oneword.text.context import Context
 from oneword.text.corpora import Corpus
@@ -93,16 +93,12 @@ def draw_labelled(cell: TextCell, count: int) -> Labelled:
 def draw_maps(cell: TextCell) -> Iterator[tuple[int | None, FeatureMap]]:
     """The map of the trial; for drf one for each depth, with that depth."""
     seed = trial_seed(cell, "map")
-    if cell.map in ATTENTION:
-        yield None, AttentionFeatures.draw(cell.d, score=ATTENTION[cell.map], seed=seed)
+    name = f"{cell.map}-{max(cell.depths)}" if cell.depths else cell.map
+    deepest = registry.draw(name, cell.n, cell.d, k=cell.k, activation=cell.activation, seed=seed)
+    if not cell.depths:
+        yield None, deepest
         return
-    assert cell.activation is not None
-    if cell.map == "rf":
-        yield None, RandomFeatures.draw(cell.n, cell.d, k=cell.k, activation=cell.activation, seed=seed)
-        return
-    deepest = DeepRandomFeatures.draw(
-        cell.n, cell.d, depth=max(cell.depths), k=cell.k, activation=cell.activation, seed=seed
-    )
+    assert isinstance(deepest, DeepRandomFeatures)
     for depth in cell.depths:
         yield depth, deepest.truncated(depth)
 
