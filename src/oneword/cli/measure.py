@@ -13,6 +13,7 @@ import typer
 from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, like_of, overall
 from oneword.errors import RangeError
 from oneword.maps.names import DEFAULT, NAMES, each_once
+from oneword.maps.outputs import listed
 
 if TYPE_CHECKING:
     from oneword.sets.constraints import Constraint
@@ -85,9 +86,7 @@ def measure(
     layer: Annotated[
         int | None, typer.Option(help="0 (embeddings) … L; the last by default.", rich_help_panel=MODELS)
     ] = None,
-    output: Annotated[
-        str, typer.Option(help="pooled, hidden, cls, logits or attention.", rich_help_panel=MODELS)
-    ] = "pooled",
+    output: Annotated[str, typer.Option(help=f"{listed()}.", rich_help_panel=MODELS)] = "pooled",
     head: Annotated[int | None, typer.Option(help="Of attention: this head alone.", rich_help_panel=MODELS)] = None,
     module: Annotated[
         str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,7 +16,6 @@ from oneword.errors import RangeError
 if TYPE_CHECKING:
     import torch
 
-    from oneword.maps.model_question import Output
     from oneword.maps.transformer import TransformerFeatures
     from oneword.profile.profile import Profile
     from oneword.report.profile.profiled import Profiled
@@ -85,7 +84,7 @@ class Asked:
         for name in self.models:
             for seed in (None, self.seed) if self.reinit else (None,):
                 yield TransformerFeatures.load(
-                    name, layer=self.layer, output=cast("Output", self.output), head=self.head, module=self.module,
+                    name, layer=self.layer, output=self.output, head=self.head, module=self.module,
                     dtype=like.dtype, device=like.device, random_init=seed,
                 )  # fmt: skip
 
