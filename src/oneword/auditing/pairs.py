@@ -9,8 +9,7 @@ from typing import Any
 
 from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, difference
 from oneword.auditing.rules import RULES
-from oneword.errors import FileFormatError, UnknownNameError
-from oneword.experiments.cell import nearest
+from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
 from oneword.text.skipped import Skipped
 from oneword.text.tables import SUFFIXES, Table, parsed
 
@@ -49,7 +48,7 @@ class Pairs:
 def _check_columns(table: Table, name: str) -> None:
     missing = [column for column in NEEDED if column not in table.names]
     if missing:
-        hints = "".join(nearest(column, table.names) for column in missing[:1])
+        hints = "".join(did_you_mean(column, table.names) for column in missing[:1])
         raise FileFormatError(
             f"expected columns {', '.join(NEEDED)} in {name}, got no {', no '.join(missing)} among "
             f"{', '.join(table.names) or 'no columns'}: rename them{hints}"
@@ -96,4 +95,6 @@ def _kind(value: Any, where: str) -> Kind:
         return SIGNAL
     if kind == NOISE:
         return NOISE
-    raise UnknownNameError(f"expected kind signal or noise, got {value!r} in {where}{nearest(kind, (SIGNAL, NOISE))}")
+    raise UnknownNameError(
+        f"expected kind signal or noise, got {value!r} in {where}{did_you_mean(kind, (SIGNAL, NOISE))}"
+    )

@@ -20,8 +20,8 @@ from typing import Any
 import pandas as pd
 
 from oneword.auditing.edits import NOISE, SIGNAL, Kind
-from oneword.errors import FileFormatError, RangeError, UnknownNameError
-from oneword.experiments.cell import nearest, real
+from oneword.errors import FileFormatError, RangeError, UnknownNameError, did_you_mean
+from oneword.experiments.cell import real
 
 SECTIONS: dict[str, Kind] = {"auc": SIGNAL, "floor": SIGNAL, "ceiling": NOISE, "chunk": SIGNAL}
 _MOST = {"auc": 1.0, "floor": math.inf, "ceiling": math.inf, "chunk": math.inf}
@@ -64,8 +64,9 @@ class Thresholds:
             known = [type for type, kind in kinds.items() if kind == SECTIONS[section]]
             for type, limit in limits.items():
                 if type not in known:
+                    hint = did_you_mean(type, known)
                     raise UnknownNameError(
-                        f"expected {section}. of {', '.join(known) or 'no type'}, got {type!r}{nearest(type, known)}"
+                        f"expected {section}. of {', '.join(known) or 'no type'}, got {type!r}{hint}"
                     )
                 if section == "chunk" and limit > max(lengths):
                     raise RangeError(
@@ -137,7 +138,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _check_section(section: str, where: str) -> None:
     if section not in SECTIONS:
         raise UnknownNameError(
-            f"expected thresholds under {', '.join(SECTIONS)}, got {section!r}{where}{nearest(section, SECTIONS)}"
+            f"expected thresholds under {', '.join(SECTIONS)}, got {section!r}{where}{did_you_mean(section, SECTIONS)}"
         )
 
 

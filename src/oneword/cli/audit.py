@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.answers import check_ending, write_table
-from oneword.cli.common import Debug, JsonFile, Quiet, dump, like_of, overall
+from oneword.cli.common import Debug, JsonFile, Quiet, check_ending, dump, like_of, overall, write_table
 from oneword.errors import RangeError, UnknownNameError
 from oneword.files import write_whole
 from oneword.maps.outputs import OUTPUTS, explained, listed

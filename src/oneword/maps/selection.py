@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from torch import nn
 
 from oneword.checks import shown, whole_number
-from oneword.errors import FileFormatError, RangeError, UnknownNameError
+from oneword.errors import FileFormatError, RangeError, UnknownNameError, did_you_mean
 from oneword.maps.checkpoints import Checkpoint
 from oneword.maps.outputs import AS_THE_MODEL_POOLS, OUTPUTS, Output, listed
 from oneword.maps.pooling import POOLINGS
@@ -131,9 +130,7 @@ def part_of(checkpoint: Checkpoint, name: str) -> nn.Module:
                 "a part that was saved"
             )
         return parts[name]
-    near = difflib.get_close_matches(str(name), list(parts), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UnknownNameError(f"expected a part of {checkpoint.name}, got {shown(name)}{hint}")
+    raise UnknownNameError(f"expected a part of {checkpoint.name}, got {shown(name)}{did_you_mean(name, parts)}")
 
 
 def blocks_of(base: nn.Module, layers: int) -> nn.ModuleList | None:
