@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from oneword.sets.constraints import Ball, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
-    from oneword.text.context import Context
+    from oneword.text.context import Context, clustered, gaussian
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
-    from oneword.text.synthetic import clustered, gaussian
 
 _HOME = {
     "Activation": "maps.activations",
@@ -62,9 +61,9 @@ _HOME = {
     "Vectors": "sets.vocabulary",
     "Vocabulary": "sets.vocabulary",
     "Words": "sets.vocabulary",
-    "clustered": "text.synthetic",
+    "clustered": "text.context",
     "encode": "text.encoders",
-    "gaussian": "text.synthetic",
+    "gaussian": "text.context",
     "sensitivity": "sup.verb",
     "sweep": "experiments.sweep",
 }

@@ -10,8 +10,7 @@ from typing import Any
 from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, difference
 from oneword.auditing.rules import RULES
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
-from oneword.text.skipped import Skipped
-from oneword.text.tables import SUFFIXES, Table, parsed
+from oneword.text.tables import SUFFIXES, Skipped, Table, parsed
 
 NEEDED = ("text", "edited", "kind")
 OWN = {SIGNAL: "own signal", NOISE: "own noise"}  # types of pairs that name none

@@ -12,6 +12,7 @@ import typer
 from oneword.cli.common import Debug, JsonFile, Quiet, check_ending, dump, like_of, overall, write_table
 from oneword.errors import RangeError, UnknownNameError
 from oneword.files import write_whole
+from oneword.maps.outputs import OUTPUTS, explained, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +66,8 @@ def audit(
         ),
     ] = None,
     output: Annotated[
-        str, typer.Option(help="The vector of a text: pooled, as the model pools, or cls.", rich_help_panel=INPUT)
+        str,
+        typer.Option(help=f"The vector of a text: {explained(lambda each: each.pooled)}.", rich_help_panel=INPUT),
     ] = "pooled",
     layer: Annotated[
         int | None, typer.Option(help="Of this layer; the last by default.", rich_help_panel=INPUT)
@@ -234,7 +236,7 @@ def _texts(file: Path | None, column: str | None, have_pairs: bool) -> list[str]
     from oneword.cli.texts import texts_of
 
     if file is not None:
-        return texts_of(None, file, column, False, None)
+        return texts_of(None, file, column, None)
     if column is not None:
         raise RangeError("expected --column with --file, got no file: name one")
     if have_pairs:
@@ -250,8 +252,8 @@ def _models(
     """The models, and their twins if wanted."""
     from oneword.auditing.model import EncoderModel
 
-    if output not in ("pooled", "cls"):
-        raise UnknownNameError(f"expected --output pooled or cls, got {output!r}")
+    if not (output in OUTPUTS and OUTPUTS[output].pooled):
+        raise UnknownNameError(f"expected --output {listed(lambda each: each.pooled)}, got {output!r}")
     options["output"] = output
     loaded = [EncoderModel.load(name, **options) for name in names]
     return loaded, [EncoderModel.load(name, random_init=seed, **options) for name in names] if reinit else []

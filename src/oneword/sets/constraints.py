@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -17,7 +18,7 @@ from jaxtyping import Float
 from scipy.special import betainc, betaincinv
 from torch import Tensor
 
-from oneword.errors import RangeError
+from oneword.errors import RangeError, UnknownNameError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -212,3 +213,21 @@ def _positive(name: str, value: float | None) -> float | None:
     if value is not None and not (math.isfinite(value) and value > 0):
         raise RangeError(f"expected {name} > 0 and finite, got {value}")
     return None if value is None else float(value)
+
+
+# Sets that a person can name: from a radius in units of √d (None: as large as usual) and d.
+SETS: Mapping[str, Callable[[float | None, int], Constraint]] = {
+    "ball": lambda radius, d: Ball(None if radius is None else radius * math.sqrt(d)),
+    "sphere": lambda radius, d: Sphere(largest=None if radius is None else radius * math.sqrt(d)),
+}
+
+
+def constraint(name: str, d: int) -> Constraint:
+    """The set of this name, with a radius in units of √d after a colon: "ball", "ball:0.5", "sphere"."""
+    kind, _, radius = name.partition(":")
+    if kind not in SETS:
+        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {name!r}{did_you_mean(kind, SETS)}")
+    try:
+        return SETS[kind](float(radius) if radius else None, d)
+    except ValueError:
+        raise RangeError(f"expected a number after {kind}:, got {radius!r}: write {kind}:0.5, for example") from None

@@ -83,7 +83,7 @@ class _Job:
         ball = sensitivity(
             phi,
             context,
-            within=request.constraint,
+            within=request.map_constraint(context.d),
             words=request.together,
             positions=self._positions,
             search=self.effort.search_of(self.subject.blocks),
@@ -118,7 +118,7 @@ class _Job:
         context = self.window.context
         best = {} if exact is None else exact.per_word.set_index("position").to_dict("index")
         tried = None if exact is None else exact.substitutions
-        radius = float(self.request.constraint.reach(context.X).max()) / math.sqrt(context.d)
+        radius = float(self.request.map_constraint(context.d).reach(context.X).max()) / math.sqrt(context.d)
         for line in ball.per_word.to_dict("records"):
             i = int(line["position"])
             start, end = context.spans[i] or (None, None)
@@ -212,7 +212,9 @@ def covered(windows: Sequence[Window], words: Replacements) -> Coverage:
     return found.check(words) if isinstance(words, Words) else found
 
 
-def notes(windows: Sequence[Window], maps: Sequence[MapSubject], request: Request, words: Replacements | None) -> Iterator[str]:
+def notes(
+    windows: Sequence[Window], maps: Sequence[MapSubject], request: Request, words: Replacements | None
+) -> Iterator[str]:
     """What was left out; the longest window speaks for all."""
     window = max(windows, key=lambda each: each.context.n)
     context, names = window.context, [subject.by for subject in maps if subject.own is None]

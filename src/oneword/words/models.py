@@ -21,9 +21,9 @@ from oneword.progress import Progress, part
 from oneword.report.words.table import Subject
 from oneword.result import Sensitivity, numbers
 from oneword.search.shortlist import KEPT, shortlist
-from oneword.sets.constraints import Ball, Constraint
+from oneword.sets.constraints import Constraint
 from oneword.sets.coverage import Coverage
-from oneword.sets.vocabulary import Replacements, Vocabulary
+from oneword.sets.vocabulary import Replacements
 from oneword.sup.task import Task, by_size, rows_of
 from oneword.sup.verb import measure_at
 from oneword.text.context import Context
@@ -61,14 +61,6 @@ class ModelSubject:
     def read(self, text: str | Context) -> Context:
         return self.phi.encode(text) if isinstance(text, str) else self.phi.read(text)
 
-    def real_words(self, request: Request) -> Replacements | None:
-        """The words to try, as this model's tokenizer takes them; None for none."""
-        if request.words is False:
-            return None
-        if isinstance(request.words, Replacements):
-            return request.words.encoded_by(self.phi.encoder)
-        return Vocabulary.of(self.phi.encoder)
-
 
 def measure_model(
     subject: ModelSubject,
@@ -82,13 +74,13 @@ def measure_model(
     """One model at one text. `show` is given what is known after each stage; `name` is that of the result."""
     context = subject.read(text)
     spots = _spots(context, request)
-    words = subject.real_words(request)
-    if isinstance(request.words, Replacements) and words is not None:  # a list of which nothing fits is refused first
+    words = request.real_words(subject.phi.encoder)
+    if request.words is not None and words is not None:  # a list of which nothing fits is refused first
         Coverage.of(words, [(context, {i: i for i in spots})]).check(words)
     probe = subject.phi.at(context.X)
     assert isinstance(probe, TransformerProbe)
     draft = _Draft(subject, number, context, spots, name)
-    stages, effort, within = _Stages(progress), request.effort_for(context.n), _constraint(request)
+    stages, effort, within = _Stages(progress), request.effort_for(context.n), request.model_constraint()
     with stages.next("random words") as say:
         memory = effort.model_search.memory
         if words is not None:
@@ -127,10 +119,6 @@ def _spots(context: Context, request: Request) -> list[int]:
     if not spots or not 0 <= spots[0] <= spots[-1] < len(context.words):
         raise RangeError(f"expected positions out of 0 … {len(context.words) - 1}, got {spots or 'none'}")
     return spots
-
-
-def _constraint(request: Request) -> Constraint:
-    return Ball(relative=1.0) if request.within is None else request.within
 
 
 @dataclass(eq=False)
@@ -286,12 +274,12 @@ def _layers(
     searched = []
     for layer in range(phi.layers + 1):
         alone = phi.select(layer=layer, output=phi.selection.layer_output)
-        task = Task(_constraint(request), 1, spots, effort.model_search, False, 0, request.seed, part(progress, 0, 0))
+        task = Task(request.model_constraint(), 1, spots, effort.model_search, False, 0, request.seed, part(progress, 0, 0))
         own = measure_at(alone, alone.at(text.X), text, task, time.monotonic()).per_word
-        for line in own[["position", "word", "value"]].to_dict("records"):
+        for position, word, value in own[["position", "word", "value"]].itertuples(index=False):
             # The output's own Δ is a candidate for every layer, too.
-            value = max(line["value"], at[line["position"], layer])
-            searched.append({**line, "layer": layer, "value": value, "how": "searched"})
+            best = max(value, at[position, layer])
+            searched.append({"position": position, "word": word, "layer": layer, "value": best, "how": "searched"})
         progress("layers", (layer + 1) / (phi.layers + 1))
     return sorted(searched, key=lambda row: (row["position"], row["layer"]))
 
@@ -313,9 +301,7 @@ def _best_words(
     chosen = able[: effort.best_words]
     for count, (form, i) in enumerate(chosen):
         here = part(progress, count / len(chosen), (count + 1) / len(chosen))
-        listed = shortlist(
-            probe, text.rows[i], form, effort.shortlist, seed=seed, progress=partial(here, "real words")
-        )
+        listed = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=partial(here, "real words"))
         best[i] = (list(listed.best), "exact" if listed.exhaustive else "shortlist")
     return best
 

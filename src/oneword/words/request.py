@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
 from oneword.bounds.certificate import Certify
 from oneword.checks import whole_number
 from oneword.errors import RangeError
-from oneword.sets.constraints import Ball, Constraint
-from oneword.sets.vocabulary import Replacements
+from oneword.sets.constraints import Ball, Constraint, constraint
+from oneword.sets.vocabulary import Replacements, Vocabulary, Words
+from oneword.text.encoders import Encoder
 from oneword.words.effort import Effort
 
 WINDOW = 250  # tokens: the longest texts of the paper
@@ -23,7 +26,7 @@ class Request:
 
     | field | meaning |
     |---|---|
-    | `within` | the allowed changes of a word; None: the ball of radius √d for maps, of its own norm for models |
+    | `within` | the allowed changes: a Ball, "ball", "sphere", "ball:0.5" (in √d; in a word's norm for models) |
     | `words` | the real words to try; None: the vocabulary of each encoder; False: no real words |
     | `positions` | words that may change, as `positions` of `sensitivity`; None: all but special tokens |
     | `special` | whether special tokens ([CLS], [SEP]) may change, too |
@@ -37,8 +40,8 @@ class Request:
     | `d` | the first coordinates only (maps); None: all |
     """
 
-    within: Constraint | None = None
-    words: Replacements | bool | None = None
+    within: Constraint | str | None = None
+    words: Replacements | Sequence[str] | Literal[False] | None = None
     positions: tuple[int, ...] | None = None
     special: bool = False
     per_token: bool = False
@@ -61,15 +64,37 @@ class Request:
                 raise RangeError(f"expected {name} of at least 1, got {value}")
         if self.window < 3:
             raise RangeError(f"expected window of at least 3 tokens, [CLS] and [SEP] included, got {self.window}")
-        if self.words is True:
-            raise RangeError("expected words= a Vocabulary, a list of words, None (all) or False (none), got True")
+        words = self.words
+        listed = isinstance(words, Sequence) and not isinstance(words, str)
+        if not (words is None or words is False or listed or isinstance(words, Replacements)):
+            raise RangeError(
+                f"expected words= a Vocabulary, a list of words, None (all) or False (none), got {words!r}"
+            )
+        if isinstance(self.within, str):
+            constraint(self.within, 1)  # a name that is none is refused before the work
         Effort.of(self.effort, 1)  # an unknown level is refused before the work
 
     def effort_for(self, tokens: int) -> Effort:
         """What is spent on a text or window of this many tokens."""
         return Effort.of(self.effort, tokens, self.certify)
 
-    @property
-    def constraint(self) -> Constraint:
-        """The allowed changes, for maps."""
-        return Ball() if self.within is None else self.within
+    def map_constraint(self, d: int) -> Constraint:
+        """The allowed changes for maps: ‖Δ‖ ≤ √d unless others were asked for."""
+        return constraint(self.within or "ball", d) if not isinstance(self.within, Constraint) else self.within
+
+    def model_constraint(self) -> Constraint:
+        """The allowed changes for models, whose words have norms of their own: ‖Δ‖ ≤ ‖x‖ unless others were asked for."""
+        if isinstance(self.within, Constraint):
+            return self.within
+        name, _, radius = (self.within or "ball").partition(":")
+        if name != "ball":
+            raise RangeError(f"expected within='ball' for models, whose words have norms of their own, got {name!r}")
+        return Ball(relative=float(radius or 1.0))
+
+    def real_words(self, encoder: Encoder | None) -> Replacements | None:
+        """The real words to try, as this encoder takes them; None where there are none."""
+        if self.words is False or (self.words is None and encoder is None):
+            return None
+        if isinstance(self.words, Replacements):
+            return self.words.encoded_by(encoder)
+        return Vocabulary.of(encoder) if self.words is None else Words.of(encoder, list(self.words))

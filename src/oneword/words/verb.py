@@ -5,22 +5,21 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Unpack, TypedDict
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from oneword._version import __version__
 from oneword.bounds.certificate import Certify
 from oneword.errors import MissingExtraError, RangeError, UnknownNameError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap
 from oneword.maps.transformer import TransformerFeatures
-from oneword.progress import Progress, silent
+from oneword.progress import Progress, part, silent
 from oneword.report.words.table import WordTable
 from oneword.sets import coverage
 from oneword.sets.constraints import Constraint
-from oneword.sets.vocabulary import Replacements, Vocabulary, Words
+from oneword.sets.vocabulary import Replacements
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 from oneword.words import maps
@@ -40,8 +39,8 @@ By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor]
 class Options(TypedDict, total=False):
     """The keyword arguments of `measure` that are fields of `Request`."""
 
-    within: Constraint | None
-    words: Replacements | Sequence[str] | bool | None
+    within: Constraint | str | None
+    words: Replacements | Sequence[str] | Literal[False] | None
     positions: Sequence[int] | None
     special: bool
     per_token: bool
@@ -74,7 +73,7 @@ def measure(
     | `texts` | | a text, a `Context` (as `encode` and `gaussian` return), or a list of them |
     | `by` | attention, rf, minilm | names of maps or models, folders, `FeatureMap`s or callables X ↦ φ(X) |
     | `encoder` | "minilm" | gives maps their word vectors; models have their own |
-    | `within` | None | the allowed changes; None is ‖Δ‖ ≤ √d for maps and ‖Δ‖ ≤ ‖x‖ for models |
+    | `within` | None | the allowed changes: a `Ball`, or "sphere", "ball:0.5"; None is ‖Δ‖ ≤ √d, for models ‖x‖ |
     | `words` | None | the real words to try: None for the vocabulary, a list, or False for none |
     | `positions` | None | the words that may change, numbered as in the table; None for all |
     | `together` | 1 | how many words change at once |
@@ -109,9 +108,6 @@ def _request(options: Options) -> Request:
     fields: dict[str, Any] = dict(options)
     if fields.get("positions") is not None:
         fields["positions"] = tuple(fields["positions"])
-    words = fields.get("words")
-    if isinstance(words, str) or not (words is None or isinstance(words, Replacements | bool | Sequence)):
-        raise RangeError(f"expected words= a Vocabulary, a list of words, None or False, got {words!r}")
     unknown = set(fields) - set(Request.__dataclass_fields__)
     if unknown:
         raise TypeError(f"measure() got an unexpected keyword argument {sorted(unknown)[0]!r}")
@@ -121,13 +117,11 @@ def _request(options: Options) -> Request:
 # Subjects -------------------------------------------------------------------------------------------------------------
 
 
-def _subjects(
-    by: By | Sequence[By] | None, request: Request
-) -> tuple[list[MapSubject | ModelSubject], list[str]]:
+def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapSubject | ModelSubject], list[str]]:
     """What was named, each under a name of its own; and a note where the default model is not there."""
     if by is None:
         return _default(request)
-    given = [by] if isinstance(by, str) or callable(by) else list(by)
+    given: list[By] = list(by) if isinstance(by, Sequence) and not isinstance(by, str) else [by]
     if not given:
         raise RangeError("expected at least one map or model, got none: choose one")
     registry.each_once([each for each in given if isinstance(each, str)])
@@ -158,7 +152,7 @@ def load_model(name: str, request: Request, unknown: UnknownNameError | None = N
     trained = name.removesuffix(RANDOM)
     seed = request.seed if name.endswith(RANDOM) else None
     try:
-        return TransformerFeatures.load(trained, dtype=request.dtype, device=request.device, random_init=seed)
+        return TransformerFeatures.load(trained, output="pooled", dtype=request.dtype, device=request.device, random_init=seed)
     except MissingExtraError:
         raise
     except UnknownNameError:
@@ -213,20 +207,10 @@ class _Jobs:
             encoders = {id(text.encoder): text.encoder for text in self.texts if isinstance(text, Context)}
             self.encoder = next(iter(encoders.values())) if len(encoders) == 1 else None
         self.windows = windows_of(self.texts, self.encoder, request)
-        self.words = self._real_words()
+        self.words = request.real_words(self.encoder)
         self.covered = None if self.words is None else maps.covered(self.windows, self.words)
         self.longest = max(window.context.n for window in self.windows)
         self.seeds = request.seeds or Effort.seeds(self.longest)
-
-    def _real_words(self) -> Replacements | None:
-        words = self.request.words
-        if words is False or (words is None and self.encoder is None):
-            return None
-        if isinstance(words, Replacements):
-            return words
-        if words is None:
-            return Vocabulary.of(self.encoder)
-        return Words.of(self.encoder, list(words))  # type: ignore[arg-type]
 
     def run(self, progress: Progress, show: Callable[[WordTable], None] | None, notes: list[str]) -> WordTable:
         contents = [_content(text) for text in self.texts]
@@ -257,14 +241,14 @@ class _Jobs:
                     continue
                 for window in mine:
                     for seed in subject.seeds(self.request, self.seeds):
-                        part = f"-window{window.number}" if windows else ""
+                        piece = f"-window{window.number}" if windows else ""
                         draw = f"-seed{seed}" if self.seeds > 1 and subject.own is None else ""
-                        name = f"{subject.by}{where}{part}{draw}"
+                        name = f"{subject.by}{where}{piece}{draw}"
                         yield name, self._map(subject, window, seed, name)
 
     def _map(self, subject: MapSubject, window: Window, seed: int, name: str) -> Any:
         return lambda progress, show: measure_map(
-            subject, window, seed, self.request, self.words, name, progress
+            subject, window, seed, self.request, self.words, name, _by_stage(progress)
         )
 
     def _model(self, subject: ModelSubject, number: int, text: str | Context, name: str) -> Any:
@@ -290,7 +274,7 @@ class _Jobs:
             about |= {
                 "encoder": None if self.encoder is None else self.encoder.describe(),
                 "seeds": list(range(self.request.seed, self.request.seed + self.seeds)),
-                "within": self.request.constraint.describe(),
+                "within": self.request.map_constraint(self.windows[0].context.d).describe(),
                 "words": None if self.words is None else self.words.describe(),
                 "tried": None
                 if tried is None
@@ -318,12 +302,16 @@ def _content(text: str | Context) -> str:
 def _overall(progress: Progress, title: str, job: int, jobs: int) -> Progress:
     """The progress of one job as a part of all; it never goes back, though stages begin anew."""
     furthest = 0.0
-    shares = {"search": (0.0, 0.6), "certificate": (0.6, 0.1)}
 
     def onward(stage: str, done: float) -> None:
         nonlocal furthest
-        first, share = shares.get(stage, (0.7, 0.3))
-        furthest = max(furthest, first + share * done)
-        progress(title, (job + min(furthest, 1.0)) / jobs)
+        furthest = max(furthest, min(done, 1.0))
+        progress(f"{title}: {stage}", (job + furthest) / jobs)
 
     return onward
+
+
+def _by_stage(progress: Progress) -> Progress:
+    """The stages of a map, each of which reports from 0 to 1, as shares of the whole."""
+    shares = {"search": (0.0, 0.6), "certificate": (0.6, 0.7)}
+    return lambda stage, done: part(progress, *shares.get(stage, (0.7, 1.0)))(stage, done)

@@ -19,7 +19,6 @@ from oneword.report.words.lines import (
     Piece,
     at_least,
     by_word,
-    leading,
     pieces,
     scales,
     shortened,

@@ -189,7 +189,11 @@ def provenance(table: WordTable) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """What the numbers rest on: first what all share, then what belongs to one subject and text."""
     several = len(table.texts) > 1
     said = [{name: _short(value) for name, value in subject.about.items()} for subject in table.subjects]
-    common = {name: value for name, value in said[0].items() if all(each.get(name) == value for each in said)} if said else {}
+    common = (
+        {name: value for name, value in said[0].items() if all(each.get(name) == value for each in said)}
+        if said
+        else {}
+    )
     yield "", {**table.about, **common}
     for subject, each in zip(table.subjects, said, strict=True):
         own = {name: value for name, value in each.items() if name not in common}

@@ -207,17 +207,13 @@ class WordTable:
         lines, best = over_seeds(self.words), best_replacements(self.replacements, len(self.replacements))
         found = []
         for subject in self.subjects:
-            mine = {
-                name: _rows(table, subject) for name, table in (("layers", self.layers), ("heads", self.heads))
-            }
+            mine = {name: _rows(table, subject) for name, table in (("layers", self.layers), ("heads", self.heads))}
             tops = {
                 (window, position): some
                 for (text, window, position, by), some in best.items()
                 if (text, by) == (subject.text, subject.by)
             }
-            found.append(
-                Part(subject, self.texts[subject.text], _rows(lines, subject), **mine, replacements=tops)
-            )
+            found.append(Part(subject, self.texts[subject.text], _rows(lines, subject), **mine, replacements=tops))
         return found
 
     def parts_of(self, text: int) -> list[Part]:
@@ -232,9 +228,15 @@ class WordTable:
         here = (words["text"] == text) & (words["by"] == by) & (words["position"] == position)
         label = words[here].iloc[0]
         if best:
-            for name, value in (("best_word", best[0]["value"]), ("replacement", best[0]["replacement"]), ("kind", kind)):
+            for name, value in (
+                ("best_word", best[0]["value"]),
+                ("replacement", best[0]["replacement"]),
+                ("kind", kind),
+            ):
                 words[name] = words[name].mask(here, value)
-        known = {name: label[name] for name in RANKED if name in words and name not in ("replacement", "value", "distance")}
+        known = {
+            name: label[name] for name in RANKED if name in words and name not in ("replacement", "value", "distance")
+        }
         ranks = [known | {"distance": math.nan, **line, "rank": rank} for rank, line in enumerate(best, 1)]
         old = self.replacements
         mine = (old["text"] == text) & (old["by"] == by) & (old["position"] == position)
