@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 
 from oneword.auditing import model as audit_model
+from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 from tests.text.tiny_bert import needs_minilm, needs_reviews, write_tiny
 
 RULES = ("negation", "stop word", "typo", "case")

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 
 from oneword.auditing.audit import audit
 from oneword.auditing.cuts import cut, cuts, drawn
@@ -12,6 +11,7 @@ from oneword.auditing.edits import Edit
 from oneword.auditing.question import Question
 from oneword.auditing.thresholds import Thresholds
 from oneword.errors import NonFiniteError, RangeError, TextError, UnknownNameError, ZeroNormError
+from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 
 ASKED = Question(lengths=(8, 16, 32), texts=12, resamples=99)
 QUICK = replace(ASKED, lengths=(8, 32), types=("negation", "typo", "stop word"))

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.auditing.cases import SENTENCES, reviews
 
 from oneword.auditing import noise_rules, signal_rules
 from oneword.auditing.edits import difference, edited
@@ -11,6 +10,7 @@ from oneword.auditing.english import fits_article
 from oneword.auditing.lexicon import swaps
 from oneword.auditing.rules import NAMES, RULES, chosen
 from oneword.errors import UnknownNameError
+from tests.auditing.cases import SENTENCES, reviews
 
 
 def every(places, text):

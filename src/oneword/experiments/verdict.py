@@ -38,8 +38,8 @@ from oneword.experiments.claims import (
     write_verdict,
 )  # fmt: skip
 from oneword.experiments.fit import Estimate, mean, per_layer, share
+from oneword.report.looks import FAMILIES
 from oneword.report.paper.series import complete, error_bound, of_kind, of_map, one_word, several_words, width
-from oneword.report.style import FAMILIES
 from oneword.report.table import shown
 
 __all__ = ["Claim", "claims_table", "failed", "verdict", "write_verdict"]
