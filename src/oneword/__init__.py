@@ -18,7 +18,7 @@ from oneword._version import __version__
 if TYPE_CHECKING:
     from oneword.bounds.certificate import Certify
     from oneword.errors import OnewordError
-    from oneword.experiments.sweep import sweep
+    from oneword.experiments.run import sweep
     from oneword.maps.activations import Activation
     from oneword.maps.attention import AttentionFeatures
     from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
@@ -66,7 +66,7 @@ _HOME = {
     "encode": "text.encoders",
     "gaussian": "text.synthetic",
     "sensitivity": "sup.verb",
-    "sweep": "experiments.sweep",
+    "sweep": "experiments.run",
 }
 
 __all__ = [

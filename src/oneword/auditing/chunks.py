@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from oneword.auditing.signal import interval
-from oneword.experiments.fit import share as share_of
 from oneword.random import stream
+from oneword.statistics import share as share_of
 
 LEAST_NOISE = 2  # noise edits, for a text to have a level at a length
 LEAST_TEXTS = 8  # for a length to count

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from oneword.experiments.fit import LEVEL, Estimate, Exponent, exponent
 from oneword.random import stream
+from oneword.statistics import LEVEL, Estimate, Exponent, exponent
 
 _BLOCK = 1 << 22  # numbers in the table of weights at a time
 _Array = NDArray[np.float64]
