@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from oneword._version import __version__
 
 if TYPE_CHECKING:
+    from oneword.auditing.result import Audit
+    from oneword.auditing.verb import audit
     from oneword.bounds.certificate import Certify
     from oneword.errors import OnewordError
     from oneword.experiments.sweep import sweep
@@ -41,6 +43,7 @@ _HOME = {
     "Activation": "maps.activations",
     "Ascent": "search.ascent",
     "AttentionFeatures": "maps.attention",
+    "Audit": "auditing.result",
     "Ball": "sets.constraints",
     "Certify": "bounds.certificate",
     "Context": "text.context",
@@ -62,6 +65,7 @@ _HOME = {
     "Vectors": "sets.vocabulary",
     "Vocabulary": "sets.vocabulary",
     "Words": "sets.vocabulary",
+    "audit": "auditing.verb",
     "clustered": "text.synthetic",
     "encode": "text.encoders",
     "gaussian": "text.synthetic",
@@ -73,6 +77,7 @@ __all__ = [
     "Activation",
     "Ascent",
     "AttentionFeatures",
+    "Audit",
     "Ball",
     "Certify",
     "Context",
@@ -95,6 +100,7 @@ __all__ = [
     "Vocabulary",
     "Words",
     "__version__",
+    "audit",
     "clustered",
     "encode",
     "gaussian",
@@ -104,7 +110,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("errors", "theory"):
+    if name in ("errors", "learning", "theory"):
         return import_module(f"oneword.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'oneword' has no attribute {name!r}")

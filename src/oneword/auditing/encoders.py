@@ -74,7 +74,9 @@ class AuditedEncoder:
             return cls.of(load_encoder(model), name)
         if isinstance(model, TransformerFeatures):
             return _transformer(model, name)
-        call: Any = next(filter(callable, (getattr(model, "vectors", None), getattr(model, "encode", None), model)), None)
+        call: Any = next(
+            filter(callable, (getattr(model, "vectors", None), getattr(model, "encode", None), model)), None
+        )
         if call is None:
             raise UnknownNameError(
                 f"expected an encoder as a name, TransformerFeatures or a function from texts to vectors, got "
@@ -139,7 +141,7 @@ def encoders_of(models: object) -> list[AuditedEncoder]:
 
 def _transformer(features: Any, name: str | None = None) -> AuditedEncoder:
     """One vector a text: the pooled one, unless the features are already of one vector."""
-    one = features if features.question.output in ("pooled", "cls") else features.select(output="pooled")
+    one = features if features.selection.output.pooled else features.select(output="pooled")
     return AuditedEncoder(
         name or one.name,
         lambda texts: one.vectors(texts).double().cpu().numpy(),

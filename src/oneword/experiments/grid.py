@@ -10,10 +10,11 @@ from dataclasses import MISSING, fields
 from itertools import product
 from typing import Any
 
-from oneword.errors import RangeError, UnknownNameError
-from oneword.experiments.cell import LAYERED, Cell, TextCell, nearest, whole
+from oneword.errors import RangeError, UnknownNameError, did_you_mean
+from oneword.experiments.cell import Cell, TextCell, whole
 from oneword.experiments.cells import KINDS
 from oneword.experiments.cells.sensitivity import SensitivityCell
+from oneword.maps.registry import MAPS
 
 # What a person writes, and the field of a cell it is.
 _NAMES = {"maps": "map", "depth": "depths", "trials": "trial"}
@@ -32,7 +33,7 @@ def grid(kind: str, given: Mapping[str, Any]) -> list[Cell]:
     known = keys(kind)
     for name in given:
         if name not in known:
-            raise UnknownNameError(f"expected keys out of {', '.join(known)}, got {name!r}{nearest(name, known)}")
+            raise UnknownNameError(f"expected keys out of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
     values = {_NAMES.get(name, name): _values(name, value) for name, value in given.items()}
     if issubclass(KINDS[kind], TextCell):
         values.setdefault("trial", list(range(TRIALS.get(kind, 1))))
@@ -71,9 +72,10 @@ def _applicable(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     if not issubclass(KINDS[kind], TextCell):
         return spec
     leave_out: set[str] = set()
-    if spec["map"] not in LAYERED:
+    known = MAPS.get(spec["map"])
+    if known is None or not known.has_blocks:
         leave_out |= {"k", "activation"}
-    if spec["map"] != "drf":
+    if known is None or not known.has_depth:
         leave_out |= {"depths"}
     if spec.get("words_from", SensitivityCell.words_from) != "corpus":
         leave_out |= {"encoder", "corpus", "real_words"}

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from oneword.errors import UnknownNameError
-from oneword.experiments.cell import Cell, TextCell, choice, nearest
+from oneword.errors import UnknownNameError, did_you_mean
+from oneword.experiments.cell import Cell, TextCell, choice
 from oneword.experiments.claims import Claim, write_verdict
 from oneword.experiments.draws import load_encoder
 from oneword.experiments.fit import fits
@@ -63,7 +63,9 @@ def cells(
     known = figures(scale)
     for name in wanted:
         if name not in known:
-            raise UnknownNameError(f"expected figures out of {', '.join(known)}, got {name!r}{nearest(name, known)}")
+            raise UnknownNameError(
+                f"expected figures out of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
+            )
     given = {"seed": seed, "encoder": encoder, "corpus": corpus, "trials": trials}
     override = {name: value for name, value in given.items() if value is not None}
     made: dict[str, Cell] = {}

@@ -27,8 +27,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError
-from oneword.experiments.cell import Cell, nearest
+from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError, did_you_mean
+from oneword.experiments.cell import Cell
 from oneword.experiments.grid import grid, keys
 
 TABLES = {"sweep": "sensitivity"} | {kind: kind for kind in ("learning", "review", "attention_map", "trained")}
@@ -63,7 +63,7 @@ def _spec(content: Mapping[str, Any], override: Mapping[str, Any], default_title
     known = [*_TEXTS, *TABLES]
     for name in content:
         if name not in known:
-            raise UnknownNameError(f"expected {', '.join(known)}, got {name!r}{nearest(name, known)}")
+            raise UnknownNameError(f"expected {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
     for name in _TEXTS:
         if not isinstance(content.get(name, ""), str):
             raise RangeError(f"expected {name} as a text, got {content[name]!r}")

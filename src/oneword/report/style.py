@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from oneword.maps import registry
 from oneword.report.palette import INK, LIGHT, SERIES
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, GREY = (LIGHT[name] for name in SERIES)
@@ -53,16 +54,11 @@ class Look:
 
 
 # Names are those of the paper: S_RF, S_DRF, S_RAF.
-MAPS = {
-    "rf": Look("RF", BLUE, "o", "circle"),
-    "drf": Look("deep RF", GREEN, "^", "triangle-up"),
-    "attention": Look("RAF (softmax)", VERMILION, "s", "square"),
-    "attention-relu": Look("ReLU-RAF", PURPLE, "D", "diamond"),
-    "attention-relu-unnormalised": Look("ReLU-RAF, not normalised", ORANGE, "v", "triangle-down"),
-    "attention-sparsemax": Look("sparsemax-RAF", BLUE, "p", "pentagon"),
-    "attention-sigmoid": Look("sigmoid-RAF, not normalised", GREEN, "h", "hexagon"),
-    "attention-linear": Look("linear RAF, not normalised", SKY, "P", "cross"),
-}
+_MARKERS = {
+    "circle": "o", "triangle-up": "^", "square": "s", "diamond": "D", "triangle-down": "v", "pentagon": "p",
+    "hexagon": "h", "cross": "P", "star": "*", "x": "X", "triangle-left": "<", "triangle-right": ">",
+}  # fmt: skip
+MAPS = {name: Look(m.paper, LIGHT[m.color], _MARKERS[m.mark], m.mark) for name, m in registry.MAPS.items()}
 FAMILIES = {
     "corpus": Look("words of reviews", VERMILION, "s", "square"),
     "gaussian": Look("Gaussian words", BLUE, "o", "circle"),

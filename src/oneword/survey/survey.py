@@ -11,9 +11,8 @@ from typing import Any
 import pandas as pd
 import torch
 
+from oneword.maps import registry
 from oneword.maps.base import FeatureMap
-from oneword.maps.named import draw_named
-from oneword.maps.names import has_blocks
 from oneword.random import stream
 from oneword.result import Sensitivity
 from oneword.sets import coverage
@@ -217,7 +216,7 @@ class _Job:
 
     def run(self, say: Report) -> _Found:
         context, question = self.window.context, self.question
-        phi = draw_named(
+        phi = registry.draw(
             self.name,
             context.n,
             context.d,
@@ -252,7 +251,7 @@ class _Job:
     @property
     def _positions(self) -> list[int]:
         able, most = self.window.positions, self.effort.block_words
-        if not has_blocks(self.name) or most is None or most >= len(able):
+        if not registry.has_blocks(self.name) or most is None or most >= len(able):
             return list(able)
         return [able[(2 * k + 1) * len(able) // (2 * most)] for k in range(most)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from oneword.checks import shortened, shown
-from oneword.errors import FileFormatError, TextError, UnknownNameError
+from oneword.errors import FileFormatError, TextError, UnknownNameError, did_you_mean
 from oneword.text.skipped import Skipped
 from oneword.text.tables import Table
 
@@ -66,8 +65,7 @@ class Columns:
         optional = () if self.label == "label" else (("label", self.label),)
         for argument, column in (("text", self.text), *optional):
             if column is not None and column not in names:
-                near = difflib.get_close_matches(column, names, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                hint = did_you_mean(column, names)
                 found = ", ".join(names) or "no column at all"
                 raise UnknownNameError(
                     f"expected a column {column!r} in {name}, got {found}: name another with {argument}={hint}"

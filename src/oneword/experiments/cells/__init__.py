@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from oneword.errors import FileFormatError, UnknownNameError
-from oneword.experiments.cell import Cell, choice, nearest
+from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
+from oneword.experiments.cell import Cell, choice
 from oneword.experiments.cells.attention_map import AttentionMapCell
 from oneword.experiments.cells.learning import LearningCell
 from oneword.experiments.cells.review import ReviewCell
@@ -44,7 +44,7 @@ def from_dict(spec: Mapping[str, Any]) -> Cell:
     known = [field.name for field in fields(kind)]
     for name in given:
         if name not in known:
-            raise UnknownNameError(f"expected fields of a {kind.kind} cell, got {name!r}{nearest(name, known)}")
+            raise UnknownNameError(f"expected fields of a {kind.kind} cell, got {name!r}{did_you_mean(name, known)}")
     try:
         return kind(**given)
     except TypeError as error:  # a field without a default is missing

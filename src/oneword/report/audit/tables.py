@@ -86,6 +86,6 @@ def meanings(about: Mapping[str, Any]) -> Iterator[str]:
         f"chunk: the longest length at which {100 * about['share']:g} % of texts do"
     )
     yield (
-        f"{about['texts']} texts, cut to {', '.join(map(str, about['lengths']))} tokens (words, without a tokenizer) where they are as long; edits "
-        f"by rules, at places drawn with seed {about['seed']}"
+        f"{about['texts']} texts, cut to {', '.join(map(str, about['lengths']))} tokens (words of an encoder without "
+        f"a tokenizer) where they are as long; edits by rules, at places drawn with seed {about['seed']}"
     )
