@@ -43,9 +43,9 @@ def test_honest_outcomes():
         chunk_advice(heard(40, 40, 40, 40), 0.95, resamples=99),
     )
     assert (none.longest_chunk, none.high) == (0.0, 0.0)
-    assert none.in_words() == "at no length tried (from 16)"
+    assert none.in_words() == "no tested length (from 16)"
     assert (all_of_them.longest_chunk, all_of_them.high) == (128.0, 128.0)
-    assert all_of_them.in_words() == "at every length tried (≥ 128)"
+    assert all_of_them.in_words() == "every tested length (≥ 128)"
     few = chunk_advice(heard(3, 3, 3, 3, texts=LEAST_TEXTS - 1), 0.95, resamples=99)
     assert math.isnan(few.longest_chunk)
     assert "too few texts" in few.in_words()

@@ -127,9 +127,9 @@ class ChunkAdvice:
         if math.isnan(self.longest_chunk):
             return f"too few texts (fewer than {LEAST_TEXTS} at every length)"
         if self.longest_chunk == 0:
-            return f"at no length tried (from {self.shortest})"
+            return f"no tested length (from {self.shortest})"
         if self.longest_chunk >= self.longest:
-            return f"at every length tried (≥ {self.longest})"
+            return f"every tested length (≥ {self.longest})"
         return f"≤ {self.longest_chunk:.0f} {unit}"
 
 

@@ -119,7 +119,7 @@ def verdicts(
             judged = (high if most else low) if thresholds.certain else got
             passed = judged <= wanted if most else judged >= wanted  # NaN is neither
             sign = "at most" if most else "at least"
-            found = "no length tried" if section == "chunk" and got == 0 else _shown(got, low, high)
+            found = "no tested length" if section == "chunk" and got == 0 else _shown(got, low, high)
             why = f"{section} of {type}: wanted {sign} {wanted:g}, got {found}"
             yield {"model": model, "what": f"{section}.{type}", "wanted": wanted, "got": got, "low": low,
                    "high": high, "passed": bool(passed), "why": why}  # fmt: skip
