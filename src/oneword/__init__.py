@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from oneword.sets.constraints import Ball, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
-    from oneword.text.context import Context
+    from oneword.text.context import Context, clustered, gaussian
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
-    from oneword.text.synthetic import clustered, gaussian
 
 _HOME = {
     "Activation": "maps.activations",
@@ -66,9 +65,9 @@ _HOME = {
     "Vocabulary": "sets.vocabulary",
     "Words": "sets.vocabulary",
     "audit": "auditing.verb",
-    "clustered": "text.synthetic",
+    "clustered": "text.context",
     "encode": "text.encoders",
-    "gaussian": "text.synthetic",
+    "gaussian": "text.context",
     "sensitivity": "sup.verb",
     "sweep": "experiments.sweep",
 }

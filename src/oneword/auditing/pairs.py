@@ -13,8 +13,7 @@ from pydantic import field_validator
 from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, difference
 from oneword.auditing.rules import RULES
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
-from oneword.text.skipped import Skipped
-from oneword.text.tables import SUFFIXES, Table, parsed
+from oneword.text.tables import SUFFIXES, Skipped, Table, parsed
 from oneword.validation import FileModel, read_model
 
 NEEDED = ("text", "edited", "kind")

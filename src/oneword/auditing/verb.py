@@ -95,10 +95,10 @@ def audit(
         ['negation', 'typo']
     """  # noqa: E501 (a table has one line an argument)
     started = time.perf_counter()
-    numbers = dict(
-        edits=edits, lengths=lengths, most_texts=most_texts, each=each, share=share, noise_quantile=noise_quantile,
-        resamples=resamples, examples=examples, seed=seed,
-    )  # fmt: skip
+    numbers = {
+        "edits": edits, "lengths": lengths, "most_texts": most_texts, "each": each, "share": share,
+        "noise_quantile": noise_quantile, "resamples": resamples, "examples": examples, "seed": seed,
+    }  # fmt: skip
     settings = read_model(Settings, numbers, "audit")
     wanted, own = Thresholds.of(thresholds), _pairs(pairs)
     judged, beside = encoders_of(model), encoders_of(references)
