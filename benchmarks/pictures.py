@@ -43,7 +43,7 @@ PAGES: dict[str, tuple[list[str], str | None]] = {
     "words": (["measure", SENTENCE], ".charts figure:nth-of-type(2)"),
     "model": (["measure", "I love her smile.", "--model", "minilm", "--reinit", "--out", "model"], "#meaning"),
     "compare": (["compare", "I love her much", "I love her smile", "--out", "compare"], "#meaning"),
-    "audit": (["audit", "--model", "minilm", "--reinit"], "#worst"),
+    "audit": (["audit", "--texts", "60", "--lengths", "16,32,64,128,256", "--reinit"], "#worst"),
 }
 
 
