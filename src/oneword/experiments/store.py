@@ -12,13 +12,11 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from oneword._version import __version__
+from oneword import _version
 from oneword.errors import BusyError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
@@ -48,11 +46,7 @@ class Kept:
 @cache
 def versions() -> Mapping[str, str]:
     """What the last bits of a number depend on, apart from the CPU."""
-    return {
-        "oneword": __version__,
-        **{name: version(name) for name in ("torch", "numpy", "scipy", "numba")},
-        "python": platform.python_version(),
-    }
+    return _version.versions("torch", "numpy", "scipy", "numba")
 
 
 def cell_path(out: Path, cell: Cell) -> Path:

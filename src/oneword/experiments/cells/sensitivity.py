@@ -17,6 +17,7 @@ from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import RandomFeatures
 from oneword.maps.rescored_probe import RescoredProbe
+from oneword.memory import batch_size
 from oneword.random import stream
 from oneword.result import Sensitivity
 from oneword.search.ascent import Ascent
@@ -148,7 +149,7 @@ class SensitivityCell(TextCell):
             y = torch.stack([drawn.real_words(self.real_words, row, seed) for row in found.rows], 1)
             i = torch.tensor(found.rows).expand(len(y), -1)
             near = probe.near(found.rows)
-            batch = max(1, self.memory // near.bytes_per_candidate(len(found.rows)))
+            batch = batch_size(near.bytes_per_candidate(len(found.rows)), self.memory)
             parts = [near.change2(a, b) for a, b in zip(y.split(batch), i.split(batch), strict=True)]
             change = torch.cat(parts).sqrt() / probe.norm
             out |= {"real_mean": float(change.mean()), "real_max": float(change.max())}

@@ -21,7 +21,7 @@ from oneword.profile.sup import sup_and_words
 from oneword.random import stream
 from oneword.search.ascent import Ascent
 from oneword.sets.vocabulary import Vocabulary
-from oneword.text.context import Context
+from oneword.text.context import Context, spread_positions
 from oneword.text.corpora import Corpus
 from oneword.text.encoders import Encoder
 
@@ -150,9 +150,7 @@ class TrainedCell(Cell):
 
     def _spots(self, text: Context) -> list[int]:
         own = [i for i, special in enumerate(text.special) if not special]
-        if not 0 < self.positions < len(own):
-            return own
-        return [own[(2 * k + 1) * len(own) // (2 * self.positions)] for k in range(self.positions)]
+        return spread_positions(own, self.positions or len(own))
 
 
 @lru_cache(maxsize=2)
