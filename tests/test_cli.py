@@ -14,7 +14,7 @@ import pytest
 import oneword as ow
 from oneword.cli import main
 from oneword.experiments import paper
-from oneword.experiments.claims import Claim
+from oneword.experiments.judging import Claim
 from tests.text.tiny_bert import needs_minilm
 
 
@@ -90,7 +90,7 @@ def test_the_command_line_gives_the_numbers_of_the_library(oneword):
         (["measure", "--gaussian", "50"], "'50'"),
         (["measure", "--gaussian", "0,8"], "n = 0"),
         (["measure", "--gaussian", "5,8", "--map", "raf"], "'raf'"),
-        (["measure", "--gaussian", "5,8", "--map", "attention-softmx"], "did you mean 'softmax'"),
+        (["measure", "--gaussian", "5,8", "--map", "attention-softmx"], "did you mean 'attention-softmax'"),
         (["measure", "--gaussian", "5,8", "--dtype", "half"], "'half'"),
         (["measure", "--gaussian", "5,8", "--words", "9"], "1 … 5"),
         (["measure", "--gaussian", "5,8", "--position", "7"], "[7]"),

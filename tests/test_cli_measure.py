@@ -158,9 +158,9 @@ def test_any_text_gives_a_result_or_one_line(measure, text):
         (["good film", "--top", "0"], "--top"),
         (
             ["good film", "--map", "rf", "--map", "attention", "--map", "rf"],
-            "expected each --map once, got 'rf' 2 times",
+            "expected each map once, got 'rf' 2 times",
         ),
-        (["--gaussian", "5,4", "--map", "rf", "--map", "rf"], "expected each --map once, got 'rf' 2 times"),
+        (["--gaussian", "5,4", "--map", "rf", "--map", "rf"], "expected each map once, got 'rf' 2 times"),
         (["good film", "--map", "attention-"], "got 'attention-'"),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class OnewordError(Exception):
     """Base of all errors raised on purpose; the command line prints it without a traceback."""
@@ -65,3 +68,9 @@ class BusyError(OnewordError):
 
 class ClusterError(OnewordError):
     """A cluster cannot be started or reached, or its workers are not what this run needs."""
+
+
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known name that is spelled most like it; empty if none is."""
+    near = difflib.get_close_matches(str(value), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

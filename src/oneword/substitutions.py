@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from oneword.errors import RangeError, TextError, UnknownNameError
+from oneword.errors import RangeError, TextError, UnknownNameError, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +76,9 @@ class Substitutions:
         m, names = self.tokens[position], self.names[position]
         numbers = self._numbers[self._groups[position]]
         if word not in numbers:
-            near = difflib.get_close_matches(word, names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownNameError(
                 f"expected one of the {len(names):,} words of {m} token{'s'[: m > 1]} that were tried, "
-                f"got {word!r}{hint}"
+                f"got {word!r}{did_you_mean(word, names)}"
             )
         return numbers[word]
 

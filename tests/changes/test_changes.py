@@ -1,7 +1,8 @@
 """How many files does a change touch? Each change of CONTRIBUTING.md ("How to add …") is applied to a copy and counted.
 
-NAME.patch is the change, NAME_check.py a script that fails where the change does not work. A patch that no longer applies
-has to be made anew: `git diff > tests/changes/NAME.patch` after editing the tree by hand, then `git checkout src`.
+NAME.patch is the change, NAME_check.py a script that fails where the change does not work. A patch that no longer
+applies has to be made anew: `git diff > tests/changes/NAME.patch` after editing the tree by hand, then
+`git checkout src`.
 """
 
 from __future__ import annotations

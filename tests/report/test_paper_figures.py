@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from oneword.errors import FileFormatError
-from oneword.experiments.fit import fits
+from oneword.experiments.rows import fits
 from oneword.plot.print import COLUMN, PAGE
 from oneword.report.paper.figures import draw_all, figures
 from tests.fake_results import results

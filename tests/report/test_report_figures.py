@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from oneword.experiments.fit import fits
+from oneword.experiments.rows import fits
 from oneword.plot import Axis, Look, Mark, Plot
 from oneword.plot.description import span, ticks
 from oneword.report.paper.figures import figures

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from oneword.app.readers import Readers
 from oneword.comparison.comparison import Comparison, compare, compare_attention
+from oneword.maps.registry import find, in_app
 
-SEEN = ("attention", "attention-relu")  # the maps that have attention to show
+SEEN = tuple(name for name in in_app() if find(name)[0].score is not None)  # the maps that have attention to show
 
 
 def change(readers: Readers, key: str, before: str, after: str) -> Comparison:

@@ -9,18 +9,13 @@ from threading import Lock
 
 import torch
 
+from oneword.maps import registry
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.transformer import TransformerFeatures
 from oneword.sets.vocabulary import Vocabulary
 from oneword.text.encoders import Encoder
 
-# Maps by the names of `maps.named`, and how they are called on the page.
-MAPS = {
-    "attention": "Softmax attention",
-    "attention-relu": "ReLU attention",
-    "rf": "Fully connected layer",
-    "drf-3": "Three fully connected layers",
-}
+MAPS = {name: registry.title(name) for name in registry.in_app()}  # what the page calls them
 TWIN = "twin of "  # before the name of a model: the same with random weights
 _LOADING = Lock()  # one for all: drawing weights anew uses torch's own random numbers
 
@@ -76,8 +71,9 @@ class Readers:
 
     def attention(self, key: str) -> AttentionFeatures:
         """Attention with random weights, as the survey of this name draws it."""
-        score = key.partition("-")[2] or "softmax"
-        return AttentionFeatures.draw(self.encoder.d, score=score, seed=0, dtype=torch.float32)
+        phi = registry.draw(key, 1, self.encoder.d, dtype=torch.float32)
+        assert isinstance(phi, AttentionFeatures)
+        return phi
 
     def load(self) -> None:
         """Read what a visitor will ask for first, so that nobody waits for it."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def synthetic(size: str, cosine: float, seed: int, dtype: torch.dtype, device: str) -> Context:
     """The Gaussian text that N,D stands for."""
-    from oneword.text.synthetic import gaussian
+    from oneword.text.context import gaussian
 
     try:
         n, d = (int(part) for part in size.replace("x", ",").split(","))
@@ -55,13 +55,13 @@ class Measurement:
 
     def run(self, context: Context, maps: Sequence[str], silent: bool, json_file: str | None, out: Path | None) -> None:
         """Measure, print, write."""
-        from oneword.maps.named import draw_named
+        from oneword.maps import registry
         from oneword.sup.verb import sensitivity
 
         results = {}
         for name in maps:
             like = context.X
-            phi = draw_named(name, context.n, context.d, seed=self.seed, dtype=like.dtype, device=like.device)
+            phi = registry.draw(name, context.n, context.d, seed=self.seed, dtype=like.dtype, device=like.device)
             with stages(name, silent) as report:
                 results[name] = sensitivity(phi, context, progress=report, **vars(self))
             if not silent:

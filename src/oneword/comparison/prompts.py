@@ -12,7 +12,6 @@ its answer is the likeliest token of all.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -25,7 +24,7 @@ import torch
 from torch import Tensor
 
 from oneword.comparison.answers import Divergence, check_speaks, next_token, reads
-from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError
+from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError, did_you_mean
 from oneword.maps.transformer import TransformerFeatures
 
 BLANK = "{word}"
@@ -191,9 +190,7 @@ def _prompt(table: dict[str, Any], place: int) -> Prompt:
 def _check_keys(table: dict[str, Any], known: Sequence[str]) -> None:
     for name in table:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UnknownNameError(f"expected {', '.join(known)}, got {name!r}{hint}")
+            raise UnknownNameError(f"expected {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
 
 
 def _distinct(field: str, values: object, least: int) -> tuple[str, ...]:

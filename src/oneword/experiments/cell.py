@@ -6,7 +6,6 @@ whatever order, process or run they come up.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import math
@@ -17,17 +16,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
-from oneword.errors import RangeError, UnknownNameError
+from oneword.errors import RangeError, UnknownNameError, did_you_mean
 from oneword.maps.activations import ACTIVATIONS
+from oneword.maps.registry import MAPS
 
 # Raised when the same spec comes to mean other numbers: cells of an earlier format are then made again.
 FORMAT = 2
 
-LAYERED = ("rf", "drf")
-ATTENTION = {"attention": "softmax"} | {
-    f"attention-{score}": score for score in ("relu", "relu-unnormalised", "sparsemax", "sigmoid", "linear")
-}
-MAPS = (*LAYERED, *ATTENTION)
 WORDS = ("gaussian", "clustered", "corpus")
 
 
@@ -82,7 +77,7 @@ class TextCell(Cell):
 
     | field | meaning |
     |---|---|
-    | `map` | one of MAPS |
+    | `map` | a name of `maps.registry.MAPS` |
     | `n`, `d` | words of a text, and their dimension |
     | `words_from` | Gaussian words, clustered words, or a corpus |
     | `encoder`, `corpus` | as Encoder.load and Corpus.load take them, for words from a corpus |
@@ -122,14 +117,14 @@ class TextCell(Cell):
             self._refuse("map = rf or drf", k=self.k, activation=self.activation)
         depths = tuple(sorted({whole("depths", depth, 1) for depth in several("depths", self.depths)}))
         self._set(depths=depths)
-        if self.map != "drf":
+        if not MAPS[self.map].has_depth:
             self._refuse("map = drf", depths=depths)
         elif not depths:
             raise RangeError("expected the depths of drf, got none: give depths, for example [2, 4, 8]")
 
     @property
     def layered(self) -> bool:
-        return self.map in LAYERED
+        return MAPS[self.map].has_blocks
 
     @property
     def title(self) -> str:
@@ -160,13 +155,7 @@ def choice(name: str, value: object, known: Iterable[str]) -> str:
     names = [str(name) for name in known]
     if isinstance(value, str) and value in names:
         return value
-    raise UnknownNameError(f"expected {name} out of {', '.join(names)}, got {value!r}{nearest(value, names)}")
-
-
-def nearest(value: object, known: Iterable[str]) -> str:
-    """A hint at what may have been meant."""
-    near = difflib.get_close_matches(str(value), list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    raise UnknownNameError(f"expected {name} out of {', '.join(names)}, got {value!r}{did_you_mean(value, names)}")
 
 
 def whole(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> int:

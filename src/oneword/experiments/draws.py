@@ -16,16 +16,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.errors import RangeError
-from oneword.experiments.cell import ATTENTION, Cell, TextCell
-from oneword.maps.attention import AttentionFeatures
+from oneword.experiments.cell import Cell, TextCell
+from oneword.maps import registry
 from oneword.maps.base import FeatureMap
-from oneword.maps.random import DeepRandomFeatures, RandomFeatures
+from oneword.maps.random import DeepRandomFeatures
 from oneword.random import stream
-from oneword.text.context import Context
+from oneword.text.context import Context, clustered, gaussian
 from oneword.text.corpora import Corpus
 from oneword.text.encoders import Encoder
 from oneword.text.samples import TokenisedCorpus
-from oneword.text.synthetic import clustered, gaussian
 
 Inputs = dict[str, str]
 
@@ -67,7 +66,7 @@ def draw_text(cell: TextCell) -> Drawn:
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons:
+class Labelled:
     """Labelled texts of a trial; `dropped` counts texts of the corpus left out because they coincide with another."""
 
     X: Float[Tensor, "texts n d"]
@@ -76,33 +75,29 @@ class Lessons:
     names: dict[str, str | None]
 
 
-def draw_lessons(cell: TextCell, count: int) -> Lessons:
+def draw_labelled(cell: TextCell, count: int) -> Labelled:
     """`count` texts with labels ±1 in turn; synthetic ones have labels that mean nothing."""
     if cell.words_from != "corpus":
         draw = _SYNTHETIC[cell.words_from]
         X = torch.stack([draw(cell.n, cell.d, seed=trial_seed(cell, "text", j)).X for j in range(count)])
-        return Lessons(X, 1 - 2 * (torch.arange(count) % 2), 0, Drawn(Context(X[0])).names())
+        return Labelled(X, 1 - 2 * (torch.arange(count) % 2), 0, Drawn(Context(X[0])).names())
     tokens, encoder = _tokens(*_source(cell))
     sample = tokens.sample(count, cell.n, seed=cell.seed, trial=cell.trial)
     if sample.labels is None:
         raise RangeError(f"expected a corpus with labels, got {tokens.corpus.name}, which has none: choose another")
     names: dict[str, str | None] = {"encoder": encoder.name, "corpus": tokens.corpus.name}
-    return Lessons(encoder.embed(sample.ids, d=cell.d), sample.labels, sample.dropped, names)
+    return Labelled(encoder.embed(sample.ids, d=cell.d), sample.labels, sample.dropped, names)
 
 
 def draw_maps(cell: TextCell) -> Iterator[tuple[int | None, FeatureMap]]:
     """The map of the trial; for drf one for each depth, with that depth."""
     seed = trial_seed(cell, "map")
-    if cell.map in ATTENTION:
-        yield None, AttentionFeatures.draw(cell.d, score=ATTENTION[cell.map], seed=seed)
+    name = f"{cell.map}-{max(cell.depths)}" if cell.depths else cell.map
+    deepest = registry.draw(name, cell.n, cell.d, k=cell.k, activation=cell.activation, seed=seed)
+    if not cell.depths:
+        yield None, deepest
         return
-    assert cell.activation is not None
-    if cell.map == "rf":
-        yield None, RandomFeatures.draw(cell.n, cell.d, k=cell.k, activation=cell.activation, seed=seed)
-        return
-    deepest = DeepRandomFeatures.draw(
-        cell.n, cell.d, depth=max(cell.depths), k=cell.k, activation=cell.activation, seed=seed
-    )
+    assert isinstance(deepest, DeepRandomFeatures)
     for depth in cell.depths:
         yield depth, deepest.truncated(depth)
 

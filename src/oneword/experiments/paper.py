@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from oneword.errors import UnknownNameError
-from oneword.experiments.cell import Cell, TextCell, choice, nearest
-from oneword.experiments.claims import Claim, write_verdict
+from oneword.errors import UnknownNameError, did_you_mean
+from oneword.experiments.cell import Cell, TextCell, choice
+from oneword.experiments.claims import verdict
 from oneword.experiments.draws import load_encoder
-from oneword.experiments.fit import fits
+from oneword.experiments.judging import Claim, write_verdict
+from oneword.experiments.rows import fits
 from oneword.experiments.run import Plan, Progress, run
 from oneword.experiments.spec import load_spec
-from oneword.experiments.verdict import verdict
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
 
@@ -63,7 +63,9 @@ def cells(
     known = figures(scale)
     for name in wanted:
         if name not in known:
-            raise UnknownNameError(f"expected figures out of {', '.join(known)}, got {name!r}{nearest(name, known)}")
+            raise UnknownNameError(
+                f"expected figures out of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
+            )
     given = {"seed": seed, "encoder": encoder, "corpus": corpus, "trials": trials}
     override = {name: value for name, value in given.items() if value is not None}
     made: dict[str, Cell] = {}

@@ -83,4 +83,9 @@ class AttentionFeatures(FeatureMap):
         return {"map": "AttentionFeatures", "score": self.score.name, "d": self.d, "seed": self.seed}
 
 
+def draw(n: int, d: int, *, score: str = "softmax", **weights: Any) -> AttentionFeatures:
+    """Attention for texts of any n words of dimension d; `weights` are arguments of `AttentionFeatures.draw`."""
+    return AttentionFeatures.draw(d, score=score, **weights)
+
+
 _score = score  # the name is taken by the argument inside the class

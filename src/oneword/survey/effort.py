@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from oneword.bounds.certificate import Certify
 from oneword.maps.base import SHORT
-from oneword.maps.names import has_blocks
+from oneword.maps.registry import has_blocks
 from oneword.search.ascent import Ascent
 
 MIDDLING = 160  # tokens; a whole vocabulary costs about n³: up to here it is searched in a few seconds

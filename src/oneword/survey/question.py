@@ -9,8 +9,7 @@ import torch
 
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
-from oneword.maps.named import draw_named
-from oneword.maps.names import each_once
+from oneword.maps import registry
 from oneword.sets.constraints import Ball, Constraint
 from oneword.survey.effort import Effort
 
@@ -26,7 +25,7 @@ class Question:
     """
     | field | meaning |
     |---|---|
-    | `maps` | names as in `maps.named` |
+    | `maps` | names as in `maps.registry` |
     | `seeds` | draws of the weights, from `seed` on; None: as the length suggests |
     | `within` | the ball or sphere of S_ball |
     | `words` | the real words of S_word; None: no such search |
@@ -61,8 +60,8 @@ class Question:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise RangeError(f"expected --{name} of at least 1, got {value}")
-        for name in each_once(self.maps):
-            draw_named(name, 1, 1)  # a name that is none is refused before an encoder is read
+        for name in registry.each_once(self.maps):
+            registry.find(name)  # a name that is none is refused before an encoder is read
         if self.window < 3:
             raise RangeError(f"expected --window of at least 3 tokens, [CLS] and [SEP] included, got {self.window}")
 

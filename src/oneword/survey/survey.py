@@ -11,9 +11,8 @@ from typing import Any
 import pandas as pd
 import torch
 
+from oneword.maps import registry
 from oneword.maps.base import FeatureMap
-from oneword.maps.named import draw_named
-from oneword.maps.names import has_blocks
 from oneword.random import stream
 from oneword.result import Sensitivity
 from oneword.sets import coverage
@@ -24,6 +23,7 @@ from oneword.sup.verb import sensitivity
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.windows import Window, windows_of
+from oneword.text.context import spread_positions
 from oneword.text.encoders import Encoder
 
 
@@ -217,7 +217,7 @@ class _Job:
 
     def run(self, say: Report) -> _Found:
         context, question = self.window.context, self.question
-        phi = draw_named(
+        phi = registry.draw(
             self.name,
             context.n,
             context.d,
@@ -252,9 +252,7 @@ class _Job:
     @property
     def _positions(self) -> list[int]:
         able, most = self.window.positions, self.effort.block_words
-        if not has_blocks(self.name) or most is None or most >= len(able):
-            return list(able)
-        return [able[(2 * k + 1) * len(able) // (2 * most)] for k in range(most)]
+        return spread_positions(able, most if registry.has_blocks(self.name) and most is not None else len(able))
 
     def _among_words(self, phi: FeatureMap, say: Report) -> tuple[Sensitivity | None, Replacements | None]:
         words = self.question.words

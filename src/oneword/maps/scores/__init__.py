@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
-from oneword.errors import UnknownNameError
+from oneword.errors import UnknownNameError, did_you_mean
+from oneword.maps import registry
 from oneword.maps.scores.base import GroupedScore, Score
 from oneword.maps.scores.elementwise import Linear, Sigmoid
 from oneword.maps.scores.normalised import ReLU, Softmax
@@ -12,9 +11,7 @@ from oneword.maps.scores.sparsemax import Sparsemax
 
 __all__ = ["SCORES", "GroupedScore", "Linear", "ReLU", "Score", "Sigmoid", "Softmax", "Sparsemax", "score"]
 
-SCORES: dict[str, Score] = {
-    known.name: known for known in (Softmax(), Sparsemax(), ReLU(), ReLU(normalise=False), Sigmoid(), Linear())
-}
+SCORES: dict[str, Score] = {name: registry.load(place)() for name, place in registry.SCORES.items()}
 
 
 def score(spec: str | Score) -> Score:
@@ -27,8 +24,7 @@ def score(spec: str | Score) -> Score:
             "give one name, or an object of the class"
         )
     if spec not in SCORES:
-        near = difflib.get_close_matches(spec, SCORES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(spec, SCORES)
         raise UnknownNameError(f"expected a score out of {', '.join(SCORES)}, got {spec!r}{hint}")
     return SCORES[spec]
 

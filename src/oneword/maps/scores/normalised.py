@@ -92,6 +92,11 @@ class ReLU(GroupedScore):
         return self.pool(s)[..., None] - s.clamp_min(0)
 
 
+def unnormalised_relu() -> ReLU:
+    """The weights max(0, s) themselves."""
+    return ReLU(normalise=False)
+
+
 def _or_one(total: Tensor) -> Tensor:
     """A denominator that turns 0/0 into 0."""
     return torch.where(total > 0, total, torch.ones_like(total))

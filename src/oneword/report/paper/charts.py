@@ -13,7 +13,7 @@ from typing import Any
 from oneword.plot import Axis, Mark, Panel, Plot
 from oneword.plot.description import shared, span, ticks
 
-SYMBOLS = {"triangle": "triangle-up", "plus": "cross", "cross": "x", "dash": "line-ew-open", "dot": "circle"}
+SYMBOLS = {"dash": "line-ew-open", "dot": "circle"}
 FAINT = "+33"  # the alpha of a band, in hexadecimal
 DASHES = {"solid": "solid", "dash": "6px,3px", "dot": "1px,3px"}
 

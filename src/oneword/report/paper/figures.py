@@ -36,7 +36,7 @@ SYMBOLS = {"rf": "S_RF", "drf": "S_DRF", "attention": "S_RAF", "attention-relu":
 
 
 def figures(table: pd.DataFrame, fits: pd.DataFrame | None = None) -> list[Plot]:
-    """Every figure; `fits` is what `experiments.fit.fits` makes of the same table (without it no slopes are shown)."""
+    """Every figure; `fits` is what `experiments.rows.fits` makes of the same table (without it no slopes are shown)."""
     table = complete(table)
     curves = one_word(table)
     compared = every_score(curves)
@@ -59,7 +59,7 @@ def figures(table: pd.DataFrame, fits: pd.DataFrame | None = None) -> list[Plot]
 
 
 def draw_all(table: pd.DataFrame, out: Path, fits: pd.DataFrame | None = None) -> list[Path]:
-    """Draw every figure whose rows are there into the folder `out`; `fits` adds slopes (see `experiments.fit.fits`)."""
+    """Draw every figure whose rows are there into `out`; `fits` adds slopes (see `experiments.rows.fits`)."""
     from oneword.plot.print import draw, save  # matplotlib takes a third of a second to import
 
     try:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from oneword import theory
 from oneword.plot import Axis, Look, Mark, Panel, Plot, numbers
 from oneword.report.looks import MAPS, OBJECTIVES, TRAININGS
 from oneword.report.paper.parts import BOUND, figure_of, medians
@@ -102,7 +103,7 @@ def _of_length(some: pd.DataFrame, rows: pd.DataFrame) -> Look:
     """The look of a map; the shorter of its lengths with a mark of its own."""
     look = MAPS[some["map"].iloc[0]]
     shorter = some["n"].max() < rows.loc[rows["map"] == some["map"].iloc[0], "n"].max()
-    return replace(look, mark="cross") if shorter else look
+    return replace(look, mark="x") if shorter else look
 
 
 def _capped(errors: Iterable[float]) -> tuple[float, ...]:
@@ -117,7 +118,7 @@ def _slack(rows: pd.DataFrame) -> float:
 def _bound(until: float, label: str, slack: float = 0.0, dash: Literal["solid", "dash"] = "solid") -> Mark:
     """(2−γ−ε)² up to γ = `until`."""
     x = np.linspace(0, until, 61)
-    return Mark("line", numbers(x), numbers(np.clip(2 - x - slack, 0, None) ** 2), BOUND, label, dash=dash)
+    return Mark("line", numbers(x), numbers(theory.error_bound(x, slack)), BOUND, label, dash=dash)
 
 
 def _longest_rf(rows: pd.DataFrame, until: float) -> list[Mark]:

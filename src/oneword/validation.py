@@ -1,0 +1,108 @@
+"""What people write in files, checked by pydantic; whatever is wrong with a file is said in one line.
+
+class Limits(FileModel):
+    auc: dict[str, float]
+
+read_model(Limits, read_toml(path, "thresholds"), path.name)
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from oneword.checks import shown
+from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError, did_you_mean
+
+
+class FileModel(BaseModel):
+    """The base of what is read from a file: no unknown keys, no conversions (the text "1" is no number), no changes.
+
+    A validator raises ValueError("expected …, got …: what to do"), or an OnewordError if its type matters.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_toml(file: Path | Traversable, what: str = "a TOML file") -> dict[str, Any]:
+    """The content of a TOML file. `what` says in the message what was expected.
+
+    Raises FileFormatError if the file cannot be read, or is no TOML in UTF-8.
+    """
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileFormatError(f"expected {what}, got {file} ({error.strerror}): check its name") from None
+    except ValueError as error:  # not UTF-8, or not TOML
+        reason = " ".join(str(error).split())
+        raise FileFormatError(f"expected {what}, got {file.name} ({reason}): correct it") from None
+
+
+def read_model(cls: type[Model], data: object, where: str) -> Model:
+    """`data`, as it was read from a file, checked and turned into `cls`. `where` is the name of the file.
+
+    Raises UnknownNameError for a key that `cls` does not have, RangeError for a value that it refuses, each in one line
+    that begins with `where`.
+    """
+    try:
+        return cls.model_validate(data)
+    except OnewordError as error:  # raised by a validator
+        raise type(error)(f"{where}: {error}") from None
+    except ValidationError as invalid:
+        errors = invalid.errors(include_url=False)
+        unknown = [error for error in errors if error["type"] == "extra_forbidden"]
+        kind = UnknownNameError if unknown else RangeError  # a misspelled key is the reason why another is missing
+        place, message = _said(cls, (unknown or errors)[0])
+        raise kind(": ".join(filter(None, (where, place, message)))) from None
+
+
+def _said(cls: type[BaseModel], error: Any) -> tuple[str, str]:
+    """Which of several tables is meant, and what is wrong with it."""
+    location: tuple[str | int, ...] = error["loc"]
+    place, rest = _tables(location)
+    name = _name(rest)
+    got = shown(error["input"])
+    if error["type"] == "extra_forbidden":
+        known = _known(cls, location[:-1])
+        return place, f"expected {', '.join(known)}, got {name!r}{did_you_mean(rest[-1], known)}"
+    if error["type"] == "missing":
+        return place, f"expected {name}, got none: add it"
+    if error["type"] == "value_error":  # of a validator, which says all itself
+        return place, str(error["ctx"]["error"])
+    wanted = re.sub(r"^\w+ should ", "to ", error["msg"])
+    return place, f"expected {name or 'the content'} {wanted}, got {got}: correct it"
+
+
+def _tables(location: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:
+    """("prompt", 1, "text") is "text" in the second table [[prompt]]."""
+    if len(location) > 2 and isinstance(location[1], int):
+        return f"[[{location[0]}]] {location[1] + 1}", location[2:]
+    return "", location
+
+
+def _name(location: tuple[str | int, ...]) -> str:
+    parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]"]
+    return "".join(parts).removeprefix(".")
+
+
+def _known(cls: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
+    """The keys of the table at this location."""
+    for part in location:
+        if isinstance(part, str) and part in cls.model_fields:
+            cls = _inner(cls.model_fields[part].annotation) or cls
+    return [field.alias or name for name, field in cls.model_fields.items()]
+
+
+def _inner(annotation: Any) -> type[BaseModel] | None:
+    """The model in an annotation such as tuple[Model, ...]."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_inner, get_args(annotation))), None)
