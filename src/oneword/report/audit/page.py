@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from oneword.report.audit.chart import aucs, changes, hearing, keys
+from oneword.report.audit.chart import aucs, aucs_height, changes, hearing
 from oneword.report.audit.tables import SAID, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
-from oneword.report.templating import facts, page_template, write_page
+from oneword.report.templating import facts, write_page
 
 TEMPLATE = "audit.html.j2"
-
-
-def check_installed() -> None:
-    """Raise MissingExtraError where `render` would: before the work, not after it."""
-    page_template(TEMPLATE)
 
 
 def render(
@@ -27,19 +23,19 @@ def render(
     types, lengths, verdicts = tables["types"], tables["lengths"], tables["verdicts"]
     models = models_of(types)
     signals = list(dict.fromkeys(types.loc[types["kind"] == "signal", "type"]))
-    heard = [(SAID.get(name, name), hearing(lengths, name, about["share"])) for name in signals]
-    moved = [(model, changes(lengths, tables["edits"], model)) for model in models]
+    heard = [hearing(lengths, name, about["share"]) for name in signals]
+    moved = [changes(lengths, tables["edits"], model) for model in models]
+    against_noise = aucs(types)
     return write_page(
         TEMPLATE,
         path,
         cards=list(_cards(tables, about)),
         failed=int((~verdicts["passed"].astype(bool)).sum()),
         verdicts=verdicts.to_dict("records"),
-        models=keys(models),
-        signals=keys([SAID.get(name, name) for name in signals]),
-        aucs=aucs(types),
-        heard=[(name, chart) for name, chart in heard if chart is not None],
-        moved=[(model, chart) for model, chart in moved if chart is not None],
+        aucs=against_noise,
+        aucs_height=aucs_height(against_noise),
+        heard=[panel for panel in heard if panel is not None],
+        moved=[panel for panel in moved if panel is not None],
         advice=[(model, [advice(line, about["share"]) for line in lines_of(tables["chunks"], model)])
                 for model in models],
         rows=[(model, list(_rows(tables, model))) for model in models],
@@ -50,6 +46,21 @@ def render(
         command=command,
         facts=[("", list(_facts(about)))],
     )  # fmt: skip
+
+
+def notebook(tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any]) -> str:
+    """The tables of types, the advice on chunks and what was missed, as HTML for a notebook; every text is escaped."""
+    parts = []
+    for model in models_of(tables["types"]):
+        shown_as = {"type": "edit", "kind": "kind", "edits": "edits", "change_shown": "change",
+                    "auc_shown": "AUC against noise", "chunk_shown": "chunk ≤"}  # fmt: skip
+        rows = pd.DataFrame(list(_rows(tables, model)))[list(shown_as)].rename(columns=shown_as)
+        parts.append(f"<p><b>{escape(model)}</b></p>{rows.to_html(index=False, escape=True)}")
+        parts += [f"<p>{escape(advice(line, about['share']).capitalize())}.</p>"
+                  for line in lines_of(tables["chunks"], model)[:1]]  # fmt: skip
+    missed = tables["verdicts"][~tables["verdicts"]["passed"].astype(bool)]
+    parts += [f"<p>✗ {escape(line['model'])}: {escape(line['why'])}</p>" for line in missed.to_dict("records")]
+    return "".join(parts)
 
 
 def _cards(tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any]) -> Iterator[dict[str, str]]:
