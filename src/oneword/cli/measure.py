@@ -49,7 +49,9 @@ def measure(
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option(help="The column that holds the texts; * takes the whole file as one text.", rich_help_panel=INPUT),
+        typer.Option(
+            help="The column that holds the texts; * takes the whole file as one text.", rich_help_panel=INPUT
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most this many texts.", rich_help_panel=INPUT)] = None,
     gaussian: Annotated[
@@ -197,7 +199,13 @@ def measure(
 
 
 def _texts(
-    text: str | None, file: Path | None, column: str | None, limit: int | None, gaussian: str | None, seed: int, like: Any
+    text: str | None,
+    file: Path | None,
+    column: str | None,
+    limit: int | None,
+    gaussian: str | None,
+    seed: int,
+    like: Any,
 ) -> list[str] | Context:
     from oneword.cli.texts import ONE_TEXT, texts_of
 
@@ -309,7 +317,9 @@ def _write_folder(found: WordTable, folder: Path) -> None:
             for suffix in ("pdf", "png"):
                 figure.savefig(folder / f"{name}.{suffix}")
     except OSError as error:
-        raise RangeError(f"expected --out to name a folder that can be written, got {folder} ({error.strerror})") from None
+        raise RangeError(
+            f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
+        ) from None
 
 
 def _file_name(name: str) -> str:

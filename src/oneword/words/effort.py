@@ -21,6 +21,7 @@ LEVELS = ("quick", "usual", "thorough")
 MIDDLING = 160  # tokens; a whole vocabulary costs about n³: up to here it is searched in a few seconds
 WHOLE = 128  # tokens: up to here a model is searched at every word
 SOME = 24  # words searched in longer texts
+MEMORY = 1 << 28  # bytes of a batch of a model: progress is told after each, so that nobody waits long
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Effort:
     block_words: int | None = None
     block_candidates: int | None = None
     block_search: Ascent = field(default_factory=Ascent.quick)
-    model_search: Ascent = field(default_factory=Ascent)
+    model_search: Ascent = field(default_factory=lambda: Ascent(memory=MEMORY))
     searched: int | None = None
     random_words: int = 1
     best_words: int = 2
@@ -84,7 +85,7 @@ class Effort:
             neurons=512,
             block_words=12,
             block_candidates=64,
-            model_search=Ascent.quick(),
+            model_search=replace(Ascent.quick(), memory=MEMORY),
             searched=None if tokens <= WHOLE else SOME,
         )
 
@@ -99,7 +100,7 @@ class Effort:
             neurons=512,
             block_words=8,
             block_candidates=32,
-            model_search=Ascent.quick(),
+            model_search=replace(Ascent.quick(), memory=MEMORY),
         )
 
     @classmethod

@@ -19,6 +19,7 @@ from oneword.result import Sensitivity
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
 from oneword.sup.verb import sensitivity
+from oneword.text.context import spread_positions
 from oneword.words.effort import Effort
 from oneword.words.measured import Measured, joint_row
 from oneword.words.request import Request
@@ -173,9 +174,7 @@ class _Job:
     @property
     def _positions(self) -> list[int]:
         able, most = self.window.positions, self.effort.block_words
-        if not self.subject.blocks or most is None or most >= len(able):
-            return list(able)
-        return [able[(2 * k + 1) * len(able) // (2 * most)] for k in range(most)]
+        return spread_positions(able, most if self.subject.blocks and most is not None else len(able))
 
     def _real_words(self, phi: FeatureMap, progress: Progress) -> tuple[Sensitivity | None, Replacements | None]:
         words = self.words

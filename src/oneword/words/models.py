@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from oneword.maps.transformer_probe import TransformerProbe
 from oneword.progress import Progress, part
 from oneword.report.words.table import Subject
 from oneword.result import Sensitivity, numbers
-from oneword.search.shortlist import KEPT, shortlist
+from oneword.search.shortlist import KEPT, Listed, shortlist
 from oneword.sets.constraints import Constraint
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements
@@ -106,7 +106,7 @@ def measure_model(
     with stages.next("real words") as say:
         if words is not None:
             draft.ranked = _best_words(probe, context, found, words, effort, request.seed, say)
-            draft.ranked = {i: (_merged(best, draft.random[i]), kind) for i, (best, kind) in draft.ranked.items()}
+            draft.ranked = {i: _merged(listed, draft.random[i]) for i, listed in draft.ranked.items()}
     draft.about = {"seconds by stage": stages.seconds} | ({} if words is None else {"real words": words.describe()})
     return draft.measured()
 
@@ -136,7 +136,7 @@ class _Draft:
     layers: list[dict[str, Any]] = field(default_factory=list)
     heads: list[dict[str, Any]] = field(default_factory=list)
     noise: float = math.nan
-    ranked: dict[int, tuple[list[tuple[str, float]], str]] = field(default_factory=dict)
+    ranked: dict[int, Listed] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
 
     def most_moved(self, count: int | None) -> list[int]:
@@ -200,12 +200,13 @@ class _Draft:
         """The best real word, where words were looked for: of the shortlist, or a random one that did more."""
         if i not in self.ranked:
             return {}
-        (word, value), kind = self.ranked[i][0][0], self.ranked[i][1]
-        return {"best_word": value, "replacement": word, "kind": kind}
+        listed = self.ranked[i]
+        kind = "exact" if listed.exhaustive else "shortlist"
+        return {"best_word": listed.value, "replacement": listed.word, "kind": kind, "candidates": listed.passes}
 
     def _ranks(self) -> Iterator[dict[str, Any]]:
-        for i, (words, _) in self.ranked.items():
-            for rank, (word, value) in enumerate(words, 1):
+        for i, listed in self.ranked.items():
+            for rank, (word, value) in enumerate(listed.best, 1):
                 yield {**self._place(i), "rank": rank, "replacement": word, "value": value, "distance": math.nan}
 
     def _place(self, i: int) -> dict[str, Any]:
@@ -223,7 +224,7 @@ class _Draft:
         several = sum(len(self.text.rows[i]) > 1 for i in self.spots)
         if several and self.random:
             yield f"{by}: {several} words have several tokens; only real words of as many tokens could replace them"
-        listed = sum(kind == "shortlist" for _, kind in self.ranked.values())
+        listed = sum(not each.exhaustive for each in self.ranked.values())
         if listed:
             yield f"{by}: best word of the {listed} most sensitive words only, from a gradient shortlist"
 
@@ -274,7 +275,9 @@ def _layers(
     searched = []
     for layer in range(phi.layers + 1):
         alone = phi.select(layer=layer, output=phi.selection.layer_output)
-        task = Task(request.model_constraint(), 1, spots, effort.model_search, False, 0, request.seed, part(progress, 0, 0))
+        task = Task(
+            request.model_constraint(), 1, spots, effort.model_search, False, 0, request.seed, part(progress, 0, 0)
+        )
         own = measure_at(alone, alone.at(text.X), text, task, time.monotonic()).per_word
         for position, word, value in own[["position", "word", "value"]].itertuples(index=False):
             # The output's own Δ is a candidate for every layer, too.
@@ -292,21 +295,21 @@ def _best_words(
     effort: Effort,
     seed: int,
     progress: Progress,
-) -> dict[int, tuple[list[tuple[str, float]], str]]:
+) -> dict[int, Listed]:
     """The worst real words found at the most sensitive words, and how they were found."""
     order = found.per_word.sort_values("value", ascending=False, kind="stable")["position"].tolist()
     able = [(form, i) for form, members in words.fitting(text, order) for i in members]
     able.sort(key=lambda pair: order.index(pair[1]))
-    best: dict[int, tuple[list[tuple[str, float]], str]] = {}
+    best: dict[int, Listed] = {}
     chosen = able[: effort.best_words]
     for count, (form, i) in enumerate(chosen):
         here = part(progress, count / len(chosen), (count + 1) / len(chosen))
-        listed = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=partial(here, "real words"))
-        best[i] = (list(listed.best), "exact" if listed.exhaustive else "shortlist")
+        heard = partial(here, "real words")
+        best[i] = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=heard)
     return best
 
 
-def _merged(listed: list[tuple[str, float]], random: dict[str, float]) -> list[tuple[str, float]]:
+def _merged(listed: Listed, random: dict[str, float]) -> Listed:
     """A random word may have done more than those of the shortlist."""
-    both = dict(listed) | {word: value for word, value in random.items() if word not in dict(listed)}
-    return sorted(both.items(), key=lambda pair: -pair[1])[:KEPT]
+    both = {**random, **dict(listed.best)}
+    return replace(listed, best=tuple(sorted(both.items(), key=lambda pair: -pair[1])[:KEPT]))

@@ -83,7 +83,7 @@ class Request:
         return constraint(self.within or "ball", d) if not isinstance(self.within, Constraint) else self.within
 
     def model_constraint(self) -> Constraint:
-        """The allowed changes for models, whose words have norms of their own: ‖Δ‖ ≤ ‖x‖ unless others were asked for."""
+        """The allowed changes for models: ‖Δ‖ ≤ ‖x‖, the norm of the word, unless others were asked for."""
         if isinstance(self.within, Constraint):
             return self.within
         name, _, radius = (self.within or "ball").partition(":")

@@ -33,7 +33,7 @@ from oneword.words.windows import Window, check_size, tokens_of, windows_of
 DEFAULT = ("attention", "rf", "minilm")  # random attention, a fully connected layer, a trained model
 RANDOM = "@random"  # after the name of a model: the same architecture with random weights
 
-By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor]
+By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor] | MapSubject | ModelSubject
 
 
 class Options(TypedDict, total=False):
@@ -136,6 +136,8 @@ def _default(request: Request) -> tuple[list[MapSubject | ModelSubject], list[st
 
 def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
     """The map or model of this name, or this object."""
+    if isinstance(by, MapSubject | ModelSubject):
+        return by
     if isinstance(by, TransformerFeatures):
         return ModelSubject(by)
     if not isinstance(by, str):
@@ -152,7 +154,9 @@ def load_model(name: str, request: Request, unknown: UnknownNameError | None = N
     trained = name.removesuffix(RANDOM)
     seed = request.seed if name.endswith(RANDOM) else None
     try:
-        return TransformerFeatures.load(trained, output="pooled", dtype=request.dtype, device=request.device, random_init=seed)
+        return TransformerFeatures.load(
+            trained, output="pooled", dtype=request.dtype, device=request.device, random_init=seed
+        )
     except MissingExtraError:
         raise
     except UnknownNameError:

@@ -99,14 +99,17 @@ def pieces(part: Part) -> Iterator[Piece]:
 
 
 def scale(part: Part, column: str) -> tuple[float, float] | None:
-    """The ends of the scale of colours, words below the noise left out; None where there is no value."""
+    """The ends of the scale of colours; None until most words have a value. Words below the noise are left out."""
     words = part.placed
-    values = words.loc[~words["below_noise"].fillna(False).astype(bool), column].dropna()
-    return None if values.empty else (float(values.min()), float(values.max()))
+    loud = words.loc[~words["below_noise"].fillna(False).astype(bool), column]
+    if not loud.notna().mean() > 0.5:
+        return None
+    low, high = float(loud.min()), float(loud.max())
+    return min(low, 0.9 * high), high  # words that do nearly the same look nearly the same
 
 
 def scales(part: Part, columns: Mapping[str, str]) -> dict[str, tuple[float, float]]:
-    """The scales of these columns, where there are values."""
+    """The scales of these columns, where most words have a value."""
     return {name: ends for name in columns if (ends := scale(part, name)) is not None}
 
 
@@ -133,8 +136,3 @@ def top_line(part: Part, column: str = "value") -> Line | None:
 def at_least(line: Line) -> str:
     """The sign before the value of the best word: unless every word was tried, there may be a better one."""
     return "" if line["kind"] == "exact" or math.isnan(line["best_word"]) else "≥ "
-
-
-def shortened(text: str, most: int = 48) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"

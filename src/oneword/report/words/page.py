@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.report.heat import heat_cell
-from oneword.report.table import shown, to_records
+from oneword.checks import one_line, shortened
+from oneword.report.table import heat_cell, shown, to_records
 from oneword.report.templating import facts, write_page
-from oneword.report.words.chart import chart
+from oneword.report.words.chart import chart, size
 from oneword.report.words.lines import (
     SPREADS,
     Line,
@@ -21,7 +21,6 @@ from oneword.report.words.lines import (
     by_word,
     pieces,
     scales,
-    shortened,
     strength,
     top_line,
 )
@@ -66,6 +65,7 @@ def render(table: WordTable, path: Path, *, command: str = "", top: int = 1) -> 
         command=command,
         facts=[(title, list(facts(about))) for title, about in provenance(table)],
         most_scales=len(SHADES),
+        size=size,
     )
 
 
@@ -112,7 +112,7 @@ def _summary(parts: Sequence[Part]) -> dict[str, Any]:
             {
                 "by": part.subject.named,
                 "number": part.subject.text,
-                "text": shortened(part.content),
+                "text": shortened(one_line(part.content), 48),
                 "words": len(part.words),
                 "word": "–" if top is None else top["word"],
                 "cells": [_cell(column, top, part, 1) for column in columns],

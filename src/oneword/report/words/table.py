@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -39,7 +39,7 @@ class Column:
 
     name: str
     meaning: str
-    dtype: str = "float64"
+    dtype: Literal["float64", "int64", "Int64", "boolean", "object"] = "float64"
     title: str = ""
     sign: str = ""
     label: str = ""
@@ -84,13 +84,9 @@ def words_frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Lines as a table with every column and its type; what a line does not say is missing."""
     table = pd.DataFrame(list(lines), columns=[column.name for column in COLUMNS], dtype=object)
     for column in COLUMNS:
-        values = table[column.name]
-        if column.dtype == "object":
-            table[column.name] = values.astype(object).where(values.notna(), None)
-        else:
-            missing = math.nan if column.dtype == "float64" else pd.NA
-            table[column.name] = values.where(values.notna(), missing).astype(column.dtype)
-    return table
+        missing = {"float64": math.nan, "object": None}.get(column.dtype, pd.NA)
+        table[column.name] = table[column.name].where(table[column.name].notna(), missing)
+    return table.astype({column.name: column.dtype for column in COLUMNS})
 
 
 @dataclass(frozen=True)
@@ -139,6 +135,18 @@ class Part:
     layers: pd.DataFrame
     heads: pd.DataFrame
     replacements: Mapping[tuple[int, int], Sequence[Mapping[str, Any]]]  # by (window, position), best first
+
+    def at(self, start: int) -> Mapping[str, Any] | None:
+        """The row of the word that stands there."""
+        from oneword.report.words.lines import records
+
+        found = self.words[(self.words["start"] <= start) & (self.words["end"] > start)]
+        return next(iter(records(found)), None)
+
+    def lacks_words(self, start: int) -> bool:
+        """Whether this is a model in which real words were not yet looked for in the place of that word."""
+        line = self.at(start)
+        return self.subject.kind == "model" and line is not None and line["candidates"] is None
 
     @property
     def placed(self) -> pd.DataFrame:
@@ -221,12 +229,16 @@ class WordTable:
         return [part for part in self.parts if part.subject.text == text]
 
     def with_replacements(
-        self, text: int, by: str, position: int, best: Sequence[Mapping[str, Any]], kind: str
+        self, text: int, by: str, position: int, best: Sequence[Mapping[str, Any]], kind: str, *, tried: int
     ) -> WordTable:
-        """The same table with the real words that change most in the place of one word: `replacement`, `value`."""
+        """The same table with the real words that change most in the place of one word, of `tried`, best first.
+
+        Each of `best` holds `replacement` and `value`; there are none where nothing could be tried.
+        """
         words = self.words.copy()
         here = (words["text"] == text) & (words["by"] == by) & (words["position"] == position)
         label = words[here].iloc[0]
+        words["candidates"] = words["candidates"].mask(here, tried)
         if best:
             for name, value in (
                 ("best_word", best[0]["value"]),

@@ -10,6 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from oneword.checks import one_line, shortened
 from oneword.report.table import MOST_LINES, shown
 from oneword.report.words.lines import (
     SPREADS,
@@ -18,8 +19,7 @@ from oneword.report.words.lines import (
     by_word,
     leading,
     pieces,
-    scale,
-    shortened,
+    scales,
     strength,
     top_line,
 )
@@ -148,8 +148,7 @@ def _width(part: Part) -> int:
 
 def _sentence(part: Part) -> Iterator[Text]:
     """The text as it was given, each word on a background that says how far it can move this subject."""
-    column = next((name for name in ("best_word", "value", "random_word") if _mostly(part, name)), None)
-    ends = None if column is None else scale(part, column)
+    column, ends = next(iter(scales(part, SHADES).items()), (None, None))
     if column is None or ends is None:
         return
     out = Text(overflow="fold")
@@ -161,11 +160,6 @@ def _sentence(part: Part) -> Iterator[Text]:
         legend.append("  ", style=heat_style(step / (len(HEAT) - 1)))
     yield legend.append(f" {shown(ends[1], 2)}")
     yield Text()
-
-
-def _mostly(part: Part, column: str) -> bool:
-    """Whether most words have a value there, so that it can colour a text."""
-    return bool(part.placed[column].notna().mean() > 0.5)
 
 
 def _shade(line: Line, column: str, ends: tuple[float, float]) -> str | None:
@@ -203,7 +197,9 @@ def _layers(part: Part) -> Iterator[RenderableType]:
     grid.add_column(f"layers 0–{int(part.layers['layer'].max())}", no_wrap=True)
     for line in leading(part.words, "value", 5):
         if line["position"] in square.index:
-            grid.add_row(Text(visible(str(line["word"]))), strip(square.loc[line["position"]].to_list()))
+            grid.add_row(
+                Text(visible(str(line["word"]))), strip(square.loc[[line["position"]]].to_numpy(float)[0].tolist())
+            )
     yield grid
     yield (
         Text("layers: 0 ")
@@ -234,7 +230,7 @@ def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[Renderab
     for part in parts:
         top = top_line(part)
         named = [Text(visible(part.subject.by))]
-        named += [Text(shortened(visible(part.content), 28))] if several_texts else []
+        named += [Text(shortened(one_line(visible(part.content)), 28))] if several_texts else []
         if top is None:
             grid.add_row(*named, str(len(part.words)), *["–"] * (1 + len(columns)))
             continue

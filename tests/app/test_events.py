@@ -10,17 +10,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from oneword.app.readers import MAPS, Readers
+from oneword.app.reading import read
+from oneword.app.visits import Found, Visits
+from oneword.report.app.reading import SHADES, WORDS, Reading
 
 import oneword as ow
 from oneword.app import visits as module
 from oneword.app.change import change
 from oneword.app.lengths import lengths
-from oneword.app.readers import MAPS, Readers
-from oneword.app.reading import read
-from oneword.app.visits import Found, Visits
 from oneword.errors import OnewordError
 from oneword.report.app import views
-from oneword.report.app.reading import SHADES, WORDS, Reading
 from tests.text.tiny_bert import needs_minilm
 
 pytest.importorskip("gradio")
