@@ -236,8 +236,6 @@ class LoneWordFeatures(LayeredFeatures):
 class LayeredProbe(Probe):
     """RF or DRF prepared at one text; blocks that are not `held` are redrawn at every call."""
 
-    many_maxima = False  # nearly linear in Δ: what counts is the leading singular vectors, and those are known
-
     def __init__(
         self,
         phi: LayeredFeatures,

@@ -14,10 +14,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from oneword.errors import RangeError
 from oneword.maps.base import Probe, bytes_kept, feature_norm, replace_rows
 from oneword.maps.checkpoints import eager
 from oneword.maps.jacobian import DENSE, Gains, gains, jacobian, of_blocks
 from oneword.random import stream
+from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.context import check_text
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ _WORDS = 2  # of the vocabulary that a search starts toward, at each word
 class TransformerProbe(Probe):
     """φ prepared at one text X of word embeddings."""
 
-    own_norms = True
-    costly = True
     say: Callable[[float], None] = staticmethod(lambda done: None)  # hears how much of the first order is done
 
     def __init__(self, phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> None:
@@ -49,6 +49,18 @@ class TransformerProbe(Probe):
 
     def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
         return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
+
+    def default_set(self) -> Constraint:
+        """Words have norms of their own: a word may move by as much."""
+        return Ball(relative=1.0)
+
+    def check_set(self, within: Constraint) -> None:
+        if isinstance(within, Sphere) and within.norm is None:
+            raise RangeError("expected Sphere(norm=…) or a Ball for a model whose words have norms of their own")
+
+    def length2(self, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
+        """The mean squared norm of the rows."""
+        return self.X[rows].square().sum(-1).mean(-1)
 
     def bytes_per_candidate(self, m: int) -> int:
         return self._kept
