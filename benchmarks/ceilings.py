@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from oneword import Ball, TransformerFeatures, sensitivity
 from oneword.bounds.certificate import Certify, certificate
 from oneword.errors import RangeError
 from oneword.maps.last_steps import STEADY, unsteadiness
-from oneword.maps.model_question import OUTPUTS, Output
+from oneword.maps.outputs import OUTPUTS
 from oneword.maps.pooling import POOLINGS
 from tests.text.tiny_models import write_model
 
@@ -54,7 +54,7 @@ def attack(
             probe = phi.at(text.X)
             row = int(rng.integers(probe.n))
             made = certificate(probe, torch.tensor([[row]]), Ball(), torch.zeros(1), Certify.plain())
-            case = f"{phi.name} {phi.precision} {phi.question.output} {phi.question.layer} {phi.pooling}"
+            case = f"{phi.name} {phi.precision} {phi.selection.output.name} {phi.selection.layer} {phi.pooling}"
             if made.upper is None:
                 without.add(f"{case}: {made.how}")
             else:
@@ -65,14 +65,14 @@ def attack(
                 # Numbers that overflow are refused elsewhere; where the mean of a row drowns its spread, a LayerNorm in
                 # the model's precision is none any more.
                 sound = share.isfinite()
-                if phi.question.output != "attention" and made.kind == "ceiling":
+                if phi.selection.source != "attention" and made.kind == "ceiling":
                     sound &= unsteadiness(phi, changed) <= STEADY
                 unsteady += int((~sound).sum())
                 above += int((share[~sound] > 1).sum())
                 assert bool(sound.any()), case
                 share = share[sound]
                 tried += len(share)
-                key = f"{phi.name} {phi.question.output}"
+                key = f"{phi.name} {phi.selection.output.name}"
                 best[key] = max(best.get(key, 0.0), float(share.max()))
                 beaten += (
                     [f"{case}, {text.text!r}, row {row}, {int(share.argmax())}: {float(share.max()):.3f}"]
@@ -103,20 +103,20 @@ def _maps(folder: Path, families: tuple[str, ...]) -> Iterator[TransformerFeatur
                 name = str(folder / f"{family} {head}")
                 write_model(Path(name), family, head=head, layers=2, spread=0.3)
             for dtype in DTYPES[:1] if family == "minilm" else DTYPES:
-                yield from _questions(TransformerFeatures.load(name, dtype=dtype), language=head is not None)
+                yield from _selections(TransformerFeatures.load(name, dtype=dtype), language=head is not None)
 
 
-def _questions(phi: TransformerFeatures, language: bool) -> Iterator[TransformerFeatures]:
-    for output in OUTPUTS:
-        for layer in range(1 if output == "attention" else 0, phi.layers + 1):
-            if output == "logits" and (layer < phi.layers or not language):
+def _selections(phi: TransformerFeatures, language: bool) -> Iterator[TransformerFeatures]:
+    for output, about in OUTPUTS.items():
+        for layer in range(about.first_layer, phi.layers + 1):
+            if not about.has_layers and (layer < phi.layers or not language):
                 continue
             try:
-                asked = phi.select(output=cast(Output, output), layer=layer)
+                asked = phi.select(output=output, layer=layer)
             except RangeError:  # a head that was not saved, or none
                 continue
             for pooling in POOLINGS if output == "pooled" else [phi.checkpoint.pooling]:
-                yield TransformerFeatures(replace(phi.checkpoint, pooling=pooling), asked.question)
+                yield TransformerFeatures(replace(phi.checkpoint, pooling=pooling), asked.selection)
 
 
 def _changed(

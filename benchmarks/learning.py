@@ -19,9 +19,9 @@ from torch import Tensor
 
 from benchmarks.speed import timed
 from oneword import Ascent, AttentionFeatures, Ball, FeatureMap, gaussian
-from oneword.learning import Interpolator, Lesson
+from oneword.learning import Interpolator, NewSample
+from oneword.learning.descent import FunctionalProbe, descend
 from oneword.learning.functionals import Functionals, functionals
-from oneword.learning.steering import Steered, descend
 from oneword.maps.base import ForwardProbe
 from oneword.sets.constraints import unit
 
@@ -48,25 +48,25 @@ def speed() -> dict[str, float]:
     phi = AttentionFeatures.draw(d, seed=0)
     fit, trained = timed(lambda: Interpolator.fit(phi, X[:N], labels[:N]))
 
-    def learn() -> Lesson:
-        return trained.learn(X[N], int(labels[N]))
+    def new_sample() -> NewSample:
+        return trained.new_sample(X[N], int(labels[N]))
 
     def search(positions: list[int] | None, repeat: int) -> tuple[float, float]:
-        taught = [learn() for _ in range(repeat)]  # anew each time: a lesson keeps what it has found
-        return timed(lambda: taught.pop().mislead("loss", "retrained", positions=positions).err, repeat)
+        untouched = [new_sample() for _ in range(repeat)]  # anew each time: a sample keeps what it has found
+        return timed(lambda: untouched.pop().find_change("loss", "retrained", positions=positions).err, repeat)
 
     search([0], 1)  # warm up
-    learn_seconds, lesson = timed(learn, 5)
+    learn_seconds, sample = timed(new_sample, 5)
     one_seconds, one = search([0], 9)
     all_seconds, every = search(None, 5)
-    plain = _plain_last(lesson, 0, 50 * n)
+    plain = _plain_last(sample, 0, 50 * n)
     if one > plain or every > plain:
         raise SystemExit(f"the search attains {one} and {every}: more than {plain}")
-    plain_step = _plain_step(phi, lesson, 0)
+    plain_step = _plain_step(phi, sample, 0)
     features = trained.span.features
     pinv_seconds, _ = timed(lambda: torch.linalg.pinv(features))
     plain_seconds = plain_step * 50 * n
-    alignment_seconds, _ = timed(lambda: lesson.lowest_alignment("retrained"))
+    alignment_seconds, _ = timed(lambda: sample.lowest_alignment("retrained"))
     return {
         "fit_seconds": fit,
         "pinv_seconds": pinv_seconds,
@@ -85,15 +85,15 @@ def speed() -> dict[str, float]:
         / (learn_seconds + one_seconds),
         "lowest_alignment_seconds": alignment_seconds,
         "lowest_alignment_times_faster_than_protocol": plain_seconds * n / alignment_seconds,
-        "frontier_of_four_seconds": timed(lambda: lesson.frontier("retrained", GRID))[0],
-        "all_positions_times_faster_than_same_search_recomputed": _recomputed(phi, lesson),
+        "frontier_of_four_seconds": timed(lambda: sample.frontier("retrained", GRID))[0],
+        "all_positions_times_faster_than_same_search_recomputed": _recomputed(phi, sample),
         "peak_memory_gb": _memory(),
     }
 
 
-def _plain_step(phi: FeatureMap, lesson: Lesson, position: int, steps: int = 40) -> float:
+def _plain_step(phi: FeatureMap, sample: NewSample, position: int, steps: int = 40) -> float:
     """Median time of one plain step: the whole text forward, the whole text backward, for one position."""
-    X, theta, y = lesson.probe.X, lesson.theta_r.view(n, d), lesson.y
+    X, theta, y = sample.probe.X, sample.theta_r.view(n, d), sample.y
     delta = torch.zeros(d, dtype=X.dtype)
     times = []
     for count in range(steps + 5):
@@ -109,27 +109,27 @@ def _plain_step(phi: FeatureMap, lesson: Lesson, position: int, steps: int = 40)
     return statistics.median(times[5:])
 
 
-def _plain_last(lesson: Lesson, position: int, steps: int) -> float:
+def _plain_last(sample: NewSample, position: int, steps: int) -> float:
     """Err at the last iterate of the plain protocol, its iterates computed on the incremental form."""
-    h = functionals(lesson.probe, lesson.theta_r[None])
-    x, i, r = lesson.probe.X[[position]], torch.tensor([position]), math.sqrt(d)
+    h = functionals(sample.probe, sample.theta_r[None])
+    x, i, r = sample.probe.X[[position]], torch.tensor([position]), math.sqrt(d)
     y = Ball().toward(x, torch.randn(1, d, dtype=x.dtype, generator=torch.Generator().manual_seed(0)))
     for _ in range(steps):
         y.requires_grad_(True)
-        loss = (h(y, i)[0, 0] + lesson.y) ** 2
+        loss = (h(y, i)[0, 0] + sample.y) ** 2
         (gradient,) = torch.autograd.grad(loss, y)
         y = Ball().project(x, y.detach() - 0.02 * r * unit(gradient))
-    return float((h(y, i)[0, 0] + lesson.y) ** 2)
+    return float((h(y, i)[0, 0] + sample.y) ** 2)
 
 
-def _recomputed(phi: FeatureMap, lesson: Lesson) -> float:
+def _recomputed(phi: FeatureMap, sample: NewSample) -> float:
     """The same steps at all positions with a full forward and backward pass each: how many times slower."""
-    v, every = (lesson.y * lesson.theta_r)[None], torch.arange(n)[:, None]
-    fast, plain = functionals(lesson.probe, v), Functionals(ForwardProbe(phi, lesson.probe.X), v)
+    v, every = (sample.y * sample.theta_r)[None], torch.arange(n)[:, None]
+    fast, plain = functionals(sample.probe, v), Functionals(ForwardProbe(phi, sample.probe.X), v)
     plain.directions = fast.directions  # type: ignore[method-assign]  # the same starts
-    scope = lesson._scope({"search": Ascent(random=0, steps=2, keep=1, polish=0)})
-    fast_seconds, a = timed(lambda: descend(Steered(fast, (1.0,)), every, scope), 3)
-    slow_seconds, b = timed(lambda: descend(Steered(plain, (1.0,)), every, scope))
+    scope = sample._scope({"search": Ascent(random=0, steps=2, keep=1, polish=0)})
+    fast_seconds, a = timed(lambda: descend(FunctionalProbe(fast, (1.0,)), every, scope), 3)
+    slow_seconds, b = timed(lambda: descend(FunctionalProbe(plain, (1.0,)), every, scope))
     assert torch.allclose(a.value, b.value, rtol=1e-8)  # the same search, not a similar one
     return slow_seconds / fast_seconds
 
@@ -138,9 +138,9 @@ _MEMORY = """
 import re, torch
 from benchmarks.learning import AttentionFeatures, Interpolator, N, d, n, texts
 X, labels = texts()
-lesson = Interpolator.fit(AttentionFeatures.draw(d, seed=0), X[:N], labels[:N]).learn(X[N], int(labels[N]))
-lesson.mislead("loss", "retrained")
-lesson.frontier("retrained", [0.5])
+sample = Interpolator.fit(AttentionFeatures.draw(d, seed=0), X[:N], labels[:N]).new_sample(X[N], int(labels[N]))
+sample.find_change("loss", "retrained")
+sample.frontier("retrained", [0.5])
 # Not getrusage: its peak starts from that of the process that started this one.
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read()).group(1)) * 1024 / 1e9)
 """

@@ -199,7 +199,7 @@ def test_in_causal_models_the_rows_before_the_changed_word_stay(kind: str, model
     assert bool((whole.diff() < 0).all())
     pooled = model(kind).select(output="pooled")
     for pooling in ("mean", "max"):
-        phi = TransformerFeatures(replace(pooled.checkpoint, pooling=pooling), pooled.question)
+        phi = TransformerFeatures(replace(pooled.checkpoint, pooling=pooling), pooled.selection)
         assert bool((upper(phi).diff() < 0).all()) or pooling == "max"
     first = upper(model(kind).select(output="cls"))
     assert float(first[1:].max()) < 1e-3 * float(first[0])  # nothing but rounding

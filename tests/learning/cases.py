@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oneword.learning import Interpolator, Lesson
+from oneword.learning import Interpolator, NewSample
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, ModuleFeatures
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
@@ -78,8 +78,8 @@ def trained(case: Case) -> Interpolator:
 
 
 @cache
-def lesson(case: Case) -> Lesson:
-    return trained(case).learn(*case.new)
+def sample(case: Case) -> NewSample:
+    return trained(case).new_sample(*case.new)
 
 
 def named(*names: str) -> list[Case]:

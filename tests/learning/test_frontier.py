@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from oneword.errors import RangeError
-from oneword.learning import Attempt, Interpolator, Training
-from oneword.learning.steering import EFFORT
+from oneword.learning import Interpolator, Training, WordChange
+from oneword.learning.descent import EFFORT
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import ModuleFeatures
 from oneword.text.synthetic import gaussian
-from tests.learning.cases import CASES, Case, changed, flat, lesson, moves, named
+from tests.learning.cases import CASES, Case, changed, flat, moves, named, sample
 
 GRID = [0.05, 0.5, 1.5]
 SOME = named("RF", "DRF", "RAF, θ₀", "RAF x20", "ReLU-RAF", "RAF of two words", "RAF of one word")
@@ -23,14 +23,14 @@ every_training = pytest.mark.parametrize("training", list(Training))
 
 
 @cache
-def frontier(case: Case, training: Training) -> list[Attempt]:
-    return lesson(case).frontier(training, GRID)
+def frontier(case: Case, training: Training) -> list[WordChange]:
+    return sample(case).frontier(training, GRID)
 
 
 @some_cases
 @every_training
 def test_the_old_model_is_moved_no_further_than_allowed(case: Case, training: Training) -> None:
-    learnt = lesson(case)
+    learnt = sample(case)
     for g, point in zip(GRID, frontier(case, training), strict=True):
         assert point.gamma <= g
         assert point.limit == g
@@ -50,7 +50,7 @@ def test_it_never_rises_and_never_is_above_the_unchanged_text(case: Case, traini
 
 def test_the_order_of_the_grid_is_kept() -> None:
     case = SOME[0]
-    backwards = lesson(case).frontier("retrained", GRID[::-1])
+    backwards = sample(case).frontier("retrained", GRID[::-1])
     assert [point.limit for point in backwards] == GRID[::-1]
     errs = [point.err for point in backwards]
     assert errs == sorted(errs)
@@ -58,7 +58,7 @@ def test_the_order_of_the_grid_is_kept() -> None:
 
 @some_cases
 def test_random_changes_within_the_limit_are_above_it(case: Case) -> None:
-    learnt = lesson(case)
+    learnt = sample(case)
     i, D = moves(case, 300, 0)
     features = learnt.probe.features(learnt.probe.X[i] + D, i).reshape(300, -1)
     gamma = ((features - learnt.features) @ learnt.theta).abs()
@@ -86,7 +86,7 @@ def test_a_linear_map_has_a_known_frontier(training: Training, sign: int) -> Non
     texts = torch.stack([gaussian(n, d, seed=j).X for j in range(N)])
     model = Interpolator.fit(ModuleFeatures(flat, batched=True), texts, [1, -1] * (N // 2))
     X = gaussian(n, d, seed=77).X if sign > 0 else 1.6 * texts[0] + 0.3 * gaussian(n, d, seed=78).X
-    learnt = model.learn(X, 1)
+    learnt = model.new_sample(X, 1)
     assert math.copysign(1, 1 - learnt.f) == sign
     u = learnt.features if training is Training.FINE_TUNED else learnt.outside
     w, t = (u / (learnt.features @ u)).view(n, d), learnt.theta.view(n, d)
@@ -99,7 +99,7 @@ def test_attention_gets_below_the_bound_of_random_features() -> None:
     n, d, N = 20, 64, 60
     texts = torch.stack([gaussian(n, d, seed=j).X for j in range(N + 1)])
     model = Interpolator.fit(AttentionFeatures.draw(d, seed=0), texts[:N], [1, -1] * (N // 2))
-    learnt = model.learn(texts[N], -1)
+    learnt = model.new_sample(texts[N], -1)
     assert abs(1 + learnt.f) > 0.25  # there is something to learn
     for training in Training:
         for point in learnt.frontier(training, GRID):
@@ -108,7 +108,7 @@ def test_attention_gets_below_the_bound_of_random_features() -> None:
 
 @pytest.mark.parametrize("case", named("RF", "RAF of two words"), ids=str)
 def test_several_words_lower_it(case: Case) -> None:
-    one, two = (lesson(case).frontier("retrained", GRID, words=m) for m in (1, 2))
+    one, two = (sample(case).frontier("retrained", GRID, words=m) for m in (1, 2))
     assert two[0].delta.shape == (2, case.d)
     for a, b in zip(one, two, strict=True):
         assert b.err <= a.err + 1e-12
@@ -117,7 +117,7 @@ def test_several_words_lower_it(case: Case) -> None:
 
 @pytest.mark.parametrize("case", named("RF", "RAF of two words"), ids=str)
 def test_one_candidate_at_a_time_gives_much_the_same_frontier(case: Case) -> None:
-    small = lesson(case).frontier("retrained", GRID, search=replace(EFFORT, memory=1))
+    small = sample(case).frontier("retrained", GRID, search=replace(EFFORT, memory=1))
     for a, b in zip(small, frontier(case, Training.RETRAINED), strict=True):
         assert a.gamma <= a.limit
         assert a.err == pytest.approx(b.err, rel=1e-2, abs=1e-12)  # one candidate alone climbs by other steps
@@ -126,4 +126,4 @@ def test_one_candidate_at_a_time_gives_much_the_same_frontier(case: Case) -> Non
 def test_a_grid_is_of_positive_limits() -> None:
     for grid in ([], [0.0], [1.0, -1.0]):
         with pytest.raises(RangeError, match="expected a grid of g > 0"):
-            lesson(CASES[3]).frontier("retrained", grid)
+            sample(CASES[3]).frontier("retrained", grid)

@@ -12,7 +12,7 @@ from oneword.maps.base import ModuleFeatures
 from oneword.maps.random import RandomFeatures
 from oneword.text.context import Context
 from oneword.text.synthetic import gaussian
-from tests.learning.cases import CASES, Case, Dense, flat, lesson, trained
+from tests.learning.cases import CASES, Case, Dense, flat, sample, trained
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -25,14 +25,14 @@ def assert_near(found: Tensor, true: np.ndarray) -> None:
 def test_the_model_is_that_of_the_pseudo_inverse(case: Case) -> None:
     dense, model = Dense.of(case), trained(case)
     assert_near(model.theta, dense.theta)
-    assert_near(lesson(case).theta_f, dense.theta_f)
-    assert_near(lesson(case).theta_r, dense.theta_r)
-    assert_near(lesson(case).outside, dense.projector @ dense.phi)
+    assert_near(sample(case).theta_f, dense.theta_f)
+    assert_near(sample(case).theta_r, dense.theta_r)
+    assert_near(sample(case).outside, dense.projector @ dense.phi)
 
 
 @every_case
 def test_every_sample_is_interpolated(case: Case) -> None:
-    model, learnt = trained(case), lesson(case)
+    model, learnt = trained(case), sample(case)
     labels = case.labels.double()
     assert (model.span.features @ model.theta - labels).abs().max() <= 1e-10
     assert (model.span.features @ learnt.theta_r - labels).abs().max() <= 1e-10  # retraining forgets nothing
@@ -42,7 +42,7 @@ def test_every_sample_is_interpolated(case: Case) -> None:
 
 @every_case
 def test_what_is_outside_the_span_is_orthogonal_to_it(case: Case) -> None:
-    Phi, u = trained(case).span.features, lesson(case).outside
+    Phi, u = trained(case).span.features, sample(case).outside
     cosine = (Phi @ u).abs() / (Phi.norm(dim=1) * u.norm())
     assert cosine.max() <= 1e-12
 
@@ -68,15 +68,15 @@ def test_texts_may_be_contexts_or_arrays() -> None:
     for texts, new in (([Context(X) for X in case.texts], Context(X)), (case.texts.numpy(), X.numpy())):
         model = Interpolator.fit(case.phi, texts, case.labels.tolist())
         assert torch.equal(model.theta, trained(case).theta)
-        assert torch.equal(model.learn(new, y).theta_r, lesson(case).theta_r)
+        assert torch.equal(model.new_sample(new, y).theta_r, sample(case).theta_r)
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
 def test_many_samples_are_learnt_as_each_of_them_alone(case: Case) -> None:
     X = torch.stack([gaussian(case.n, case.d, seed=500 + j).X for j in range(3)])
     labels = [1, -1, 1]
-    for together, x, y in zip(trained(case).learn_each(X, labels), X, labels, strict=True):
-        alone = trained(case).learn(x, y)
+    for together, x, y in zip(trained(case).new_samples(X, labels), X, labels, strict=True):
+        alone = trained(case).new_sample(x, y)
         assert together.f == pytest.approx(alone.f, rel=1e-10)
         assert torch.allclose(together.theta_r, alone.theta_r, rtol=0, atol=1e-10)
 
@@ -123,10 +123,10 @@ def test_a_sample_of_the_training_texts_teaches_nothing_new() -> None:
     with pytest.raises(
         RankError, match=r"new to the model, got text 0 with ρ = .*coincides with sample 4 of the training"
     ):
-        trained(case).learn(case.texts[4], 1)
+        trained(case).new_sample(case.texts[4], 1)
     half = trained(CASES[-1])  # a linear map: a mixture of two texts lies in their span
     with pytest.raises(RankError, match="its features depend on the training texts"):
-        half.learn((CASES[-1].texts[0] + CASES[-1].texts[1]) / 2, 1)
+        half.new_sample((CASES[-1].texts[0] + CASES[-1].texts[1]) / 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,6 @@ def test_texts_and_starts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(NonFiniteError):
         Interpolator.fit(phi, texts * torch.nan, [1, -1, 1])
     with pytest.raises(ShapeError, match=r"training texts' shape \(4, 5\), got \(3, 5\)"):
-        Interpolator.fit(phi, texts, [1, -1, 1]).learn(gaussian(3, 5), 1)
+        Interpolator.fit(phi, texts, [1, -1, 1]).new_sample(gaussian(3, 5), 1)
     with pytest.raises(RangeError, match=r"expected the map itself, got .alone\(i\)"):
         Interpolator.fit(RandomFeatures.draw(4, 5, k=30, seed=0).alone(0), texts, [1, -1, 1])

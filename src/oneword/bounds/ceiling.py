@@ -16,7 +16,7 @@ from torch import Tensor
 from oneword.bounds.ranges import Box, Ellipsoid, Range
 from oneword.maps.checkpoints import nothing_comes_back
 from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps, units
-from oneword.maps.model_question import sees_no_constant
+from oneword.maps.selection import sees_no_constant
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.random import stream
@@ -50,10 +50,12 @@ def ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_rows: i
 
 def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: bool) -> Ceiling:
     phi = probe.phi
-    if phi.question.module is not None:
+    if phi.selection.module is not None:
         raise UnknownSteps("none is known for a part of a model")
+    if callable(phi.selection.output.reduce):
+        raise UnknownSteps(f"none is known for {phi.selection.output.title}")
     moving, covers = _moving(phi, probe, rows, any_set)
-    if phi.question.output == "attention":
+    if phi.selection.source == "attention":
         return Ceiling(_attention(phi, probe, moving), covers)
     try:
         steps = last_steps(phi, probe.X)
@@ -65,10 +67,10 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
         return Ceiling(upper, "layer 0 moves by the change itself", any_size=False)
     with torch.no_grad():
         clean = phi.rows(probe.X[None])[0].double().cpu()
-    if phi.question.output != "logits" and len(clean) != probe.n:
+    if phi.selection.source != "logits" and len(clean) != probe.n:
         raise UnknownSteps("its rows are not those of the words")
     made = _Rows(phi, steps, clean)
-    upper = made.logits(moving) if phi.question.output == "logits" else made.pooled(phi.pooling, moving)
+    upper = made.logits(moving) if phi.selection.source == "logits" else made.pooled(phi.pooling, moving)
     # Where the mean of a row exceeds its spread by far (STEADY), a LayerNorm is lost in rounding, and so is its bound.
     centred = steps.norm is not None and steps.norm.centred
     name = str(phi.precision).removeprefix("torch.")
@@ -76,12 +78,12 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
 
 
 def _anew(phi: TransformerFeatures) -> int:
-    return _ANEW_AT_FIRST + _ANEW * phi.question.layer
+    return _ANEW_AT_FIRST + _ANEW * phi.selection.layer
 
 
 def _embedded(phi: TransformerFeatures) -> bool:
     """Whether φ is made of the embeddings alone."""
-    return phi.question.layer == 0 and phi.question.output not in ("logits", "attention")
+    return phi.selection.layer == 0 and phi.selection.source == "hidden"
 
 
 def _moving(
@@ -150,7 +152,7 @@ class _Rows:
 
 
 def _range(phi: TransformerFeatures, steps: LastSteps) -> Range:
-    softmax = phi.question.output == "logits" and sees_no_constant(phi.checkpoint)
+    softmax = phi.selection.source == "logits" and sees_no_constant(phi.checkpoint)
     weight = None if steps.weight is None else steps.weight.cpu()
     if steps.norm is None:
         assert weight is not None

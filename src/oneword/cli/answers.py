@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from oneword.cli.common import writable_folder
-from oneword.errors import FileFormatError, RangeError
-from oneword.files import write_whole
+from oneword.errors import RangeError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from oneword.result import Sensitivity
     from oneword.survey.survey import Survey
 
@@ -54,16 +50,6 @@ def to_json(found: Survey, command: str) -> dict[str, Any]:
     }
 
 
-def write_table(words: pd.DataFrame, path: Path) -> None:
-    """The tidy table, as the ending of the name says."""
-    if path.suffix == ".parquet":
-        content = io.BytesIO()
-        words.to_parquet(content, index=False)
-        write_whole(path, content.getvalue())
-    else:
-        write_whole(path, words.to_csv(index=False).encode())
-
-
 def write_results(results: Mapping[str, Sensitivity], folder: Path, silent: bool) -> None:
     """Results and figures, one of each a map; names say more where there are more."""
     writable_folder(folder)
@@ -79,11 +65,3 @@ def write_results(results: Mapping[str, Sensitivity], folder: Path, silent: bool
             ) from None
     if not silent:
         typer.echo(f"written to {folder}: results (*.json with *.safetensors) and figures (*.pdf, *.png)")
-
-
-def check_ending(option: str, path: Path, *endings: str) -> None:
-    """Refuse before the work what could not be written after it."""
-    if path.suffix.lower() not in endings:
-        raise FileFormatError(f"expected {option} with a name that ends in {' or '.join(endings)}, got {path.name}")
-    if not path.absolute().parent.is_dir():
-        raise FileFormatError(f"expected {option} in a folder that is there, got {path}: make the folder first")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.answers import check_ending, write_table
-from oneword.cli.common import Debug, JsonFile, Quiet, dump, like_of, overall
+from oneword.cli.common import Debug, JsonFile, Quiet, check_ending, dump, like_of, overall, write_table
 from oneword.errors import RangeError, UnknownNameError
 from oneword.files import write_whole
+from oneword.maps.outputs import OUTPUTS, explained, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,8 @@ def audit(
         ),
     ] = None,
     output: Annotated[
-        str, typer.Option(help="The vector of a text: pooled, as the model pools, or cls.", rich_help_panel=INPUT)
+        str,
+        typer.Option(help=f"The vector of a text: {explained(lambda each: each.pooled)}.", rich_help_panel=INPUT),
     ] = "pooled",
     layer: Annotated[
         int | None, typer.Option(help="Of this layer; the last by default.", rich_help_panel=INPUT)
@@ -251,8 +252,8 @@ def _models(
     """The models, and their twins if wanted."""
     from oneword.auditing.model import EncoderModel
 
-    if output not in ("pooled", "cls"):
-        raise UnknownNameError(f"expected --output pooled or cls, got {output!r}")
+    if not (output in OUTPUTS and OUTPUTS[output].pooled):
+        raise UnknownNameError(f"expected --output {listed(lambda each: each.pooled)}, got {output!r}")
     options["output"] = output
     loaded = [EncoderModel.load(name, **options) for name in names]
     return loaded, [EncoderModel.load(name, random_init=seed, **options) for name in names] if reinit else []

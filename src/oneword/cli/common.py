@@ -1,11 +1,14 @@
-"""What the commands share: a progress bar with the time left, JSON to a file or the terminal, folders to write to."""
+"""What the commands share: options, outputs, a progress bar with the time left."""
 
 from __future__ import annotations
 
+import io
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,21 +18,97 @@ from oneword.errors import FileFormatError, RangeError, UnknownNameError
 from oneword.files import write_whole
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
-    from oneword.sup.task import Report
+    from oneword.progress import Progress
 
+OUTPUT = "Output"  # the panel of the help text
 Seed = Annotated[int, typer.Option(help="Of the texts, the maps' weights and the search.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 JsonFile = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write all results to one file; - is standard output.")
+    str | None,
+    typer.Option("--json", metavar="FILE", help="All results as JSON; - is standard output.", rich_help_panel=OUTPUT),
 ]
+HtmlFile = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="A page to read and send.", rich_help_panel=OUTPUT)
+]
+TableFile = Annotated[
+    Path | None,
+    typer.Option("--table", metavar="FILE", help="The table as .csv or .parquet.", rich_help_panel=OUTPUT),
+]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Results and figures (PDF, PNG) in this folder.", rich_help_panel=OUTPUT),
+]
+DType = Annotated[str | None, typer.Option("--dtype", help="float32 or float64.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, …; certificates are computed on the CPU.")]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the results of a command go; checked before the work begins."""
+
+    html: Path | None = None
+    json: str | None = None
+    table: Path | None = None
+    out: Path | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.html is not None:
+            check_ending("--html", self.html, ".html")
+            from oneword.report.templating import check_installed
+
+            check_installed()
+        if self.table is not None:
+            check_ending("--table", self.table, ".csv", ".parquet")
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but JSON may be printed."""
+        return self.quiet or self.json == "-"
+
+    def write_json(self, data: Any) -> None:
+        if self.json is not None:
+            dump(data, self.json)
+
+    def write_table(self, table: pd.DataFrame) -> None:
+        if self.table is not None:
+            write_table(table, self.table)
+
+    def folder(self) -> Path | None:
+        """The folder of `--out`, made if it is not there."""
+        return None if self.out is None else writable_folder(self.out)
+
+
+def check_ending(option: str, path: Path, *endings: str) -> None:
+    """Refuse before the work what could not be written after it."""
+    if path.suffix.lower() not in endings:
+        raise FileFormatError(f"expected {option} with a name that ends in {' or '.join(endings)}, got {path.name}")
+    if not path.absolute().parent.is_dir():
+        raise FileFormatError(f"expected {option} in a folder that is there, got {path}: make the folder first")
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """The table as CSV or Parquet, as the ending of the name says."""
+    if path.suffix.lower() == ".parquet":
+        content = io.BytesIO()
+        table.to_parquet(content, index=False)
+        write_whole(path, content.getvalue())
+    else:
+        write_whole(path, table.to_csv(index=False).encode())
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return shlex.join(["oneword", *sys.argv[1:]])
 
 
 @contextmanager
-def watched(silent: bool) -> Iterator[Progress | None]:
+def watched(silent: bool) -> Iterator[Bar | None]:
     """A bar with the time left on standard error, gone when the work is done; None where nobody watches."""
     if silent or not sys.stderr.isatty():
         yield None
@@ -48,7 +127,7 @@ def watched(silent: bool) -> Iterator[Progress | None]:
 
 
 @contextmanager
-def stages(name: str, silent: bool) -> Iterator[Report]:
+def stages(name: str, silent: bool) -> Iterator[Progress]:
     """The progress of one measurement, stage after stage."""
     with watched(silent) as bar:
         if bar is None:
@@ -57,18 +136,18 @@ def stages(name: str, silent: bool) -> Iterator[Report]:
         task = bar.add_task(name, total=1.0)
         stage_now = ""
 
-        def report(stage: str, done: float) -> None:
+        def progress(stage: str, done: float) -> None:
             nonlocal stage_now
             if stage != stage_now:  # each stage has its own clock
                 bar.reset(task, description=f"{name}: {stage}")
                 stage_now = stage
             bar.update(task, completed=done)
 
-        yield report
+        yield progress
 
 
 @contextmanager
-def overall(silent: bool) -> Iterator[Report]:
+def overall(silent: bool) -> Iterator[Progress]:
     """The progress of many measurements as one bar, which says what it is at."""
     with watched(silent) as bar:
         if bar is None:

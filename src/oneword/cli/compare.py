@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.answers import check_ending, write_table
-from oneword.cli.common import Debug, JsonFile, Quiet, dump, like_of, overall, writable_folder
+from oneword.cli.common import (
+    Debug,
+    JsonFile,
+    Quiet,
+    check_ending,
+    dump,
+    like_of,
+    overall,
+    writable_folder,
+    write_table,
+)
 from oneword.errors import RangeError
 from oneword.files import write_whole
 

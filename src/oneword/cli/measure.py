@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneword.cli.common import Debug, JsonFile, Quiet, Seed, dump, like_of, overall
+from oneword.cli.common import Debug, JsonFile, Quiet, Seed, check_ending, dump, like_of, overall, write_table
 from oneword.errors import RangeError
+from oneword.maps.outputs import listed
 from oneword.maps.registry import DEFAULT, each_once
 from oneword.maps.registry import names as map_names
 
@@ -86,9 +87,7 @@ def measure(
     layer: Annotated[
         int | None, typer.Option(help="0 (embeddings) … L; the last by default.", rich_help_panel=MODELS)
     ] = None,
-    output: Annotated[
-        str, typer.Option(help="pooled, hidden, cls, logits or attention.", rich_help_panel=MODELS)
-    ] = "pooled",
+    output: Annotated[str, typer.Option(help=f"{listed()}.", rich_help_panel=MODELS)] = "pooled",
     head: Annotated[int | None, typer.Option(help="Of attention: this head alone.", rich_help_panel=MODELS)] = None,
     module: Annotated[
         str | None,
@@ -207,7 +206,7 @@ def measure(
         raise RangeError("expected --quick or --thorough, got both: leave one out")
     for option, path, ending in (("--html", html, ".html"), ("--csv", csv, ".csv"), ("--parquet", parquet, ".parquet")):
         if path is not None:
-            answers.check_ending(option, path, ending)
+            check_ending(option, path, ending)
     if html is not None:
         from oneword.report.words.page import check_installed
 
@@ -289,7 +288,7 @@ def measure(
         answers.write_page(found, html, command, top)
     for path in (csv, parquet):
         if path is not None:
-            answers.write_table(found.words, path)
+            write_table(found.words, path)
     if json_file is not None:
         dump(answers.to_json(found, command), json_file)
     if out is not None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from oneword.cli import answers
-from oneword.cli.common import dump, overall, writable_folder
+from oneword.cli.common import dump, overall, writable_folder, write_table
 from oneword.errors import RangeError
 
 if TYPE_CHECKING:
     import torch
 
-    from oneword.maps.model_question import Output
     from oneword.maps.transformer import TransformerFeatures
     from oneword.profile.profile import Profile
     from oneword.report.profile.profiled import Profiled
@@ -85,7 +83,7 @@ class Asked:
         for name in self.models:
             for seed in (None, self.seed) if self.reinit else (None,):
                 yield TransformerFeatures.load(
-                    name, layer=self.layer, output=cast("Output", self.output), head=self.head, module=self.module,
+                    name, layer=self.layer, output=self.output, head=self.head, module=self.module,
                     dtype=like.dtype, device=like.device, random_init=seed,
                 )  # fmt: skip
 
@@ -142,7 +140,7 @@ def write(
         render(shown, html, command=command)
     for path in tables:
         parts = [each.words.assign(model=each.model, objective=each.objective, text=k) for k, each in enumerate(shown)]
-        answers.write_table(pd.concat(parts, ignore_index=True), path)
+        write_table(pd.concat(parts, ignore_index=True), path)
     if json_file is not None:
         dump(_to_json(shown, command), json_file)
     if out is not None:
@@ -180,7 +178,7 @@ def _write_folder(found: Sequence[Profile], folder: Path, silent: bool) -> None:
         name = f"profile-{k}" if len(found) > 1 else "profile"
         each.result.save(folder / f"{name}.json")
         for table in ("words", "layers", "heads"):
-            answers.write_table(getattr(each.tables, table), folder / f"{name}-{table}.parquet")
+            write_table(getattr(each.tables, table), folder / f"{name}-{table}.parquet")
         for kind in ("layers", "heads"):
             figure = getattr(profile_figures, f"{kind}_figure")(each.tables)
             for suffix in ("pdf", "png"):

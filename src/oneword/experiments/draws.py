@@ -67,7 +67,7 @@ def draw_text(cell: TextCell) -> Drawn:
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons:
+class Labelled:
     """Labelled texts of a trial; `dropped` counts texts of the corpus left out because they coincide with another."""
 
     X: Float[Tensor, "texts n d"]
@@ -76,18 +76,18 @@ class Lessons:
     names: dict[str, str | None]
 
 
-def draw_lessons(cell: TextCell, count: int) -> Lessons:
+def draw_labelled(cell: TextCell, count: int) -> Labelled:
     """`count` texts with labels ±1 in turn; synthetic ones have labels that mean nothing."""
     if cell.words_from != "corpus":
         draw = _SYNTHETIC[cell.words_from]
         X = torch.stack([draw(cell.n, cell.d, seed=trial_seed(cell, "text", j)).X for j in range(count)])
-        return Lessons(X, 1 - 2 * (torch.arange(count) % 2), 0, Drawn(Context(X[0])).names())
+        return Labelled(X, 1 - 2 * (torch.arange(count) % 2), 0, Drawn(Context(X[0])).names())
     tokens, encoder = _tokens(*_source(cell))
     sample = tokens.sample(count, cell.n, seed=cell.seed, trial=cell.trial)
     if sample.labels is None:
         raise RangeError(f"expected a corpus with labels, got {tokens.corpus.name}, which has none: choose another")
     names: dict[str, str | None] = {"encoder": encoder.name, "corpus": tokens.corpus.name}
-    return Lessons(encoder.embed(sample.ids, d=cell.d), sample.labels, sample.dropped, names)
+    return Labelled(encoder.embed(sample.ids, d=cell.d), sample.labels, sample.dropped, names)
 
 
 def draw_maps(cell: TextCell) -> Iterator[tuple[int | None, FeatureMap]]:

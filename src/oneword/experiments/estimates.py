@@ -69,8 +69,8 @@ def fit_cost(cell: TextCell, N: int, samples: int) -> float:
     return features + (N**2 * (p + 10 * N) + 8 * samples * N * p) * max(1, len(cell.depths)) / FLOPS
 
 
-def lesson_cost(cell: TextCell, positions: int) -> float:
-    """Seconds for one search of a lesson, which has fewer starts and steps."""
+def learning_cost(cell: TextCell, positions: int) -> float:
+    """Seconds for one search of a new sample, which has fewer starts and steps."""
     return search_cost(cell, positions) * (0.4 if cell.layered else 0.15)
 
 

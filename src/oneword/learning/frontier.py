@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from scipy.optimize import brentq
 from torch import Tensor
 
+from oneword.learning.descent import FunctionalProbe, Lowest, Scope, descend
 from oneword.learning.functionals import Functionals
-from oneword.learning.steering import Lowest, Scope, Steered, descend
 from oneword.search.ascent import Ascent
 
 STEPS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # |s|, in units in which both functionals have the same norm
@@ -110,7 +110,8 @@ class Tradeoff:
         rows = torch.stack([point.rows for point in points])
         begin = torch.stack([torch.stack([start.y for start in some]) for some in starts])
         scope = replace(self.scope, search=self._effort)
-        return self._points(rows, descend(Steered(self.of, (1.0, s), known=False), rows, scope, starts=begin).y, s)
+        probe = FunctionalProbe(self.of, (1.0, s), known=False)
+        return self._points(rows, descend(probe, rows, scope, starts=begin).y, s)
 
     def _refine(self, paths: list[Path], g: float) -> None:
         """More values of s where drift = −g, at the set of rows that promises most there."""

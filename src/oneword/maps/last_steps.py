@@ -95,12 +95,14 @@ def _last_steps(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> tuple[_S
     if norm is not None:
         return norm, None
     matrix = seen.maker(seen.matrices, out)
-    if matrix is None and phi.question.output == "logits":
+    if matrix is None and phi.selection.source == "logits":
         raise UnknownSteps("its logits are not what a matrix gives")
-    if matrix is None and phi.question.layer == 0:
+    if matrix is None and phi.selection.layer == 0:
         raise UnknownSteps("layer 0 is neither the words themselves nor what a norm gives")
     if matrix is None:
-        raise UnknownSteps(f"layer {phi.question.layer} does not end in a norm, and what blocks add up to has no bound")
+        raise UnknownSteps(
+            f"layer {phi.selection.layer} does not end in a norm, and what blocks add up to has no bound"
+        )
     if not _multiplies(matrix):
         raise UnknownSteps("its last matrix gives something else than its product")
     norm = seen.maker(seen.norms, matrix.given)

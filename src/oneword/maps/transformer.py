@@ -20,10 +20,10 @@ from oneword.checks import check_floating, check_string, whole_number
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, Probe, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
-from oneword.maps.model_question import (
-    Output,
-    Question,
-    ask,
+from oneword.maps.outputs import AS_THE_MODEL_POOLS, listed
+from oneword.maps.pooling import pooled
+from oneword.maps.selection import (
+    Selection,
     blocks_of,
     check_head,
     classifies,
@@ -31,7 +31,6 @@ from oneword.maps.model_question import (
     part_of,
     sees_no_constant,
 )
-from oneword.maps.pooling import pooled
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 
@@ -58,10 +57,10 @@ class States:
 class TransformerFeatures(FeatureMap):
     """One of the outputs of a trained model; `load` or `of` make it, `select` asks the same model for another."""
 
-    def __init__(self, checkpoint: Checkpoint, question: Question) -> None:
+    def __init__(self, checkpoint: Checkpoint, selection: Selection) -> None:
         super().__init__()
         self.checkpoint = checkpoint
-        self.question = question
+        self.selection = selection
         self.model = checkpoint.model
         self._blocks = blocks_of(checkpoint.base, self.layers)
 
@@ -71,7 +70,7 @@ class TransformerFeatures(FeatureMap):
         name: str,
         *,
         layer: int | None = None,
-        output: Output = "hidden",
+        output: str = "hidden",
         head: int | None = None,
         module: str | None = None,
         revision: str | None = None,
@@ -84,7 +83,7 @@ class TransformerFeatures(FeatureMap):
         | argument | meaning |
         |---|---|
         | `layer` | 0 (embeddings) … L; the last by default |
-        | `output` | "hidden" (all words), "pooled" (one vector, as the model pools), "cls", "logits", "attention" |
+        | `output` | "hidden" (the default: all words), "pooled", "cls", "logits" or "attention": see `OUTPUTS` |
         | `head` | of "attention": this head alone |
         | `module` | what this part of the model returns instead, for example "encoder.layer.3.attention" |
         | `random_init` | a seed: the same model with weights drawn anew |
@@ -96,7 +95,7 @@ class TransformerFeatures(FeatureMap):
         checkpoint = load_checkpoint(
             name, revision=revision, random_init=seed, dtype=dtype, device=torch.device(device)
         )
-        return cls(checkpoint, ask(checkpoint, layer, output, head, module))
+        return cls(checkpoint, Selection.of(checkpoint, output, layer, head, module))
 
     @classmethod
     def of(
@@ -105,7 +104,7 @@ class TransformerFeatures(FeatureMap):
         tokenizer: object = None,
         *,
         layer: int | None = None,
-        output: Output = "hidden",
+        output: str = "hidden",
         head: int | None = None,
         module: str | None = None,
     ) -> TransformerFeatures:
@@ -114,26 +113,25 @@ class TransformerFeatures(FeatureMap):
         It stays where it is, in its precision, and is put into eval mode.
         """
         checkpoint = given_checkpoint(model, tokenizer)
-        return cls(checkpoint, ask(checkpoint, layer, output, head, module))
+        return cls(checkpoint, Selection.of(checkpoint, output, layer, head, module))
 
     def select(
         self,
         *,
         layer: int | None = None,
-        output: Output | None = None,
+        output: str | None = None,
         head: int | None = None,
         module: str | None = None,
     ) -> TransformerFeatures:
-        """The same weights and another question: what is not given is as before, but for `head` and `module`."""
-        chosen = output or self.question.output
-        where = self.question.layer if layer is None else layer
-        question = ask(self.checkpoint, where, chosen, head, module)
-        return type(self)(self.checkpoint, question)
+        """The same weights and another selection: what is not given is as before, but for `head` and `module`."""
+        chosen = output or self.selection.output.name
+        where = self.selection.layer if layer is None else layer
+        return type(self)(self.checkpoint, Selection.of(self.checkpoint, chosen, where, head, module))
 
     def apart(self) -> TransformerFeatures:
         """The same in memory of its own: while a model runs for one thread, no other may ask it for its layers."""
         checkpoint = replace(self.checkpoint, model=copy.deepcopy(self.model))
-        return type(self)(checkpoint, self.question)
+        return type(self)(checkpoint, self.selection)
 
     @property
     def precision(self) -> torch.dtype:
@@ -176,18 +174,19 @@ class TransformerFeatures(FeatureMap):
     @property
     def pooling(self) -> str | None:
         """How φ(X) is made one vector: "mean", "cls", "last" or "max"; None where it keeps the words apart."""
-        if self.question.module is not None or self.question.output not in ("pooled", "cls"):
+        how = self.selection.output.reduce
+        if self.selection.module is not None or not isinstance(how, str):
             return None
-        return "cls" if self.question.output == "cls" else self.checkpoint.pooling
+        return self.checkpoint.pooling if how == AS_THE_MODEL_POOLS else how
 
     def describe(self) -> Mapping[str, Any]:
-        asked = self.question
+        asked = self.selection
         about: dict[str, Any] = {
             "map": "TransformerFeatures",
             "model": self.name,
             "revision": self.encoder.revision,
             "architecture": type(self.model).__name__,
-            "output": asked.output if asked.module is None else "module",
+            "output": asked.output.name if asked.module is None else "module",
             "layer": asked.layer if asked.module is None else None,
             "layers": self.layers,
             "causal": self.causal,
@@ -195,7 +194,7 @@ class TransformerFeatures(FeatureMap):
         }
         if self.pooling is not None:
             about["pooling"] = self.pooling
-        if asked.output == "logits" and asked.module is None:
+        if asked.source == "logits":
             about["centred"] = self._centred
         if asked.head is not None:
             about["head"] = asked.head
@@ -233,12 +232,13 @@ class TransformerFeatures(FeatureMap):
         self, texts: Sequence[str], *, progress: Callable[[float], None] = lambda done: None
     ) -> Float[Tensor, "texts p"]:
         """φ of many texts, one row each. Texts of one length run together: no padding, hence no masks."""
-        if self.question.output in ("hidden", "attention") or self.question.module is not None:
+        asked = self.selection
+        if not asked.output.one_vector or asked.module is not None:
             raise RangeError(
-                f"expected output='pooled', 'cls' or 'logits' for one vector a text, got {self.question.output!r}: "
-                "use .select(output='pooled')"
+                f"expected output as {listed(lambda each: each.one_vector)} for one vector a text, got "
+                f"{asked.module or asked.output.name!r}: use .select(output='pooled')"
             )
-        if self.question.output == "logits" and not self.causal and not classifies(self.checkpoint):
+        if asked.source == "logits" and not self.causal and not classifies(self.checkpoint):
             raise RangeError(
                 f"expected one vector a text, got logits of every word of {self.name}: use output='pooled'"
             )
@@ -279,8 +279,8 @@ class TransformerFeatures(FeatureMap):
     @property
     def _centred(self) -> bool:
         """Logits less their mean, where a softmax follows, which does not see it."""
-        asked = self.question
-        return asked.output == "logits" and asked.module is None and sees_no_constant(self.checkpoint)
+        asked = self.selection
+        return asked.source == "logits" and asked.output.reduce is None and sees_no_constant(self.checkpoint)
 
     def padded(self, X: Float[Tensor, "n d"], count: int) -> Tensor:
         """φ(X) with `count` padding tokens after the text, which the model is told to leave out: only noise differs."""
@@ -312,23 +312,26 @@ class TransformerFeatures(FeatureMap):
 
     def _answer(self, X: Float[Tensor, "b t d"], n: int | None = None, mask: Tensor | None = None) -> Tensor:
         """The chosen output of the first n rows; `mask` says which rows are words."""
-        asked, n = self.question, X.shape[1] if n is None else n
+        asked, n = self.selection, X.shape[1] if n is None else n
         if asked.module is not None:
             made = self._module(X, asked.module, mask)
             # Only rows of words can be padding: a part that pools has none.
             return made[:, :n] if made.ndim > 2 and made.shape[1] == X.shape[1] else made
-        if asked.output == "attention":
-            with eager(self.model):
-                found = self._run(self.checkpoint.base, X, mask, output_attentions=True).attentions[asked.layer - 1]
-            return found[:, :, :n, :n] if asked.head is None else found[:, asked.head, :n, :n]
         rows = self._rows(X, n, mask)
-        if asked.output == "logits":
-            return rows[:, 0] if self.causal else rows
+        if asked.source == "logits" and self.causal:
+            rows = rows[:, 0]
+        if callable(asked.output.reduce):
+            return asked.output.reduce(rows)
         return rows if self.pooling is None else pooled(rows, self.pooling)
 
     def _rows(self, X: Float[Tensor, "b t d"], n: int, mask: Tensor | None) -> Tensor:
-        if self.question.output != "logits":
-            return self._hidden(X, self.question.layer, mask)[:, :n]
+        asked = self.selection
+        if asked.source == "attention":
+            with eager(self.model):
+                found = self._run(self.checkpoint.base, X, mask, output_attentions=True).attentions[asked.layer - 1]
+            return found[:, :, :n, :n] if asked.head is None else found[:, asked.head, :n, :n]
+        if asked.source != "logits":
+            return self._hidden(X, asked.layer, mask)[:, :n]
         logits: Tensor = self._run(self.model, X, mask).logits
         if logits.ndim < 3:  # of a classifier
             return logits

@@ -193,11 +193,11 @@ class _Draft:
 
 def objective(phi: TransformerFeatures) -> str:
     """What is measured, in words."""
-    asked = phi.question
+    asked = phi.selection
     if asked.module is not None:
         return f"module {asked.module}"
     head = "" if asked.head is None else f", head {asked.head}"
-    return f"{asked.output}{head}" + ("" if asked.output == "logits" else f", layer {asked.layer}")
+    return f"{asked.output.name}{head}" + (f", layer {asked.layer}" if asked.output.has_layers else "")
 
 
 @dataclass
@@ -245,7 +245,7 @@ def _layers(
         return lines
     parts = []
     for layer in range(phi.layers + 1):
-        alone = phi.select(layer=layer, output=phi.question.output if phi.pooling else "hidden")
+        alone = phi.select(layer=layer, output=phi.selection.layer_output)
         task = Task(within, 1, spots, effort.search, False, 0, seed, lambda stage, done: None)
         own = measure_at(alone, alone.at(text.X), text, task, time.monotonic()).per_word
         parts.append(own[["position", "word", "value"]].assign(layer=layer, how="searched"))

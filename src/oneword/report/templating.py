@@ -25,6 +25,11 @@ def page_template(name: str) -> Template:
     return _environment().get_template(name)
 
 
+def check_installed() -> None:
+    """Raise MissingExtraError where a page could not be made: before the work, not after it."""
+    page_template("base.html.j2")
+
+
 @cache  # pieces of the interactive page are drawn several times a second
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined

@@ -1,4 +1,4 @@
-"""Learning a one-word change: a model pre-trained on N texts is taught new ones, and one word is changed (T4, T5)."""
+"""Learning a one-word change: a pre-trained model learns new texts, and one word of each is changed (T4, T5)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import TextCell, choice, real, several, whole
-from oneword.experiments.draws import draw_lessons, draw_maps, trial_seed
-from oneword.learning import Attempt, Interpolator, Lesson, Objective, Training
-from oneword.learning.lesson import Options
-from oneword.learning.steering import EFFORT
+from oneword.experiments.draws import draw_labelled, draw_maps, trial_seed
+from oneword.learning import Interpolator, NewSample, Objective, Training, WordChange
+from oneword.learning.descent import EFFORT
+from oneword.learning.new_sample import SearchOptions
 from oneword.random import stream
 
 LOWEST = "lowest-alignment"
@@ -20,7 +20,7 @@ LOWEST = "lowest-alignment"
 
 @dataclass(frozen=True, kw_only=True)
 class LearningCell(TextCell):
-    """One model and some new samples, each taught to it alone.
+    """One model and some new samples, each learnt alone.
 
     | field | meaning |
     |---|---|
@@ -61,15 +61,15 @@ class LearningCell(TextCell):
 
     def estimate_cost(self) -> float:
         searches = (len(self.objectives) + len(self.frontier) / 2) * len(self.trainings)
-        lessons = self.samples * searches * estimates.lesson_cost(self, self._count)
-        return estimates.fit_cost(self, self.N, self.samples) + lessons
+        search = self.samples * searches * estimates.learning_cost(self, self._count)
+        return estimates.fit_cost(self, self.N, self.samples) + search
 
     @property
     def _count(self) -> int:
         return self.n if isinstance(self.positions, str) else self.positions
 
     def rows(self) -> list[dict[str, Any]]:
-        drawn = draw_lessons(self, self.N + self.samples)
+        drawn = draw_labelled(self, self.N + self.samples)
         X, labels = drawn.X, drawn.labels
         common = {
             **self.common(),
@@ -82,32 +82,30 @@ class LearningCell(TextCell):
         for depth, phi in draw_maps(self):
             trained = Interpolator.fit(phi, X[: self.N], labels[: self.N], memory=self.memory)
             model = {"depth": depth, "condition": trained.condition, "lambda_min_over_k": trained.lambda_min_over_k}
-            lessons = trained.learn_each(X[self.N :], labels[self.N :])
-            for sample in range(self.samples):
-                lesson = lessons.pop(0)  # what it holds goes with it
-                out += [
-                    {**common, **model, "sample": sample, **attempt.summary()}
-                    for attempt in self._attempts(lesson, sample)
-                ]
+            new = trained.new_samples(X[self.N :], labels[self.N :])
+            for index in range(self.samples):
+                sample = new.pop(0)  # so that what it holds is freed
+                changes = self._changes(sample, index)
+                out += [{**common, **model, "sample": index, **change.summary()} for change in changes]
         return out
 
-    def _attempts(self, lesson: Lesson, sample: int) -> Iterator[Attempt]:
-        options = Options(
-            positions=self._positions(sample),
+    def _changes(self, sample: NewSample, index: int) -> Iterator[WordChange]:
+        options = SearchOptions(
+            positions=self._positions(index),
             search=replace(EFFORT, memory=self.memory),
-            seed=trial_seed(self, "search", sample),
+            seed=trial_seed(self, "search", index),
         )
         for training in self.trainings:
             for objective in self.objectives:
                 if objective == LOWEST:
-                    yield lesson.lowest_alignment(training, **options)
+                    yield sample.lowest_alignment(training, **options)
                 else:
-                    yield lesson.mislead(objective, training, **options)
+                    yield sample.find_change(objective, training, **options)
             if self.frontier:
-                yield from lesson.frontier(training, self.frontier, **options)
+                yield from sample.frontier(training, self.frontier, **options)
 
-    def _positions(self, sample: int) -> list[int] | None:
+    def _positions(self, index: int) -> list[int] | None:
         if isinstance(self.positions, str):
             return None
-        draw = stream(self.seed, "positions", self.trial, self.n, self.d, sample)
+        draw = stream(self.seed, "positions", self.trial, self.n, self.d, index)
         return sorted(draw.choice(self.n, self.positions, replace=False).tolist())

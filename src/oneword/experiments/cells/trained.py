@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 
 from oneword.errors import RangeError
 from oneword.experiments import estimates
 from oneword.experiments.cell import Cell, choice, name_or_path, whole
-from oneword.maps.model_question import OUTPUTS, Output
+from oneword.maps.outputs import OUTPUTS
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.profile.profile import objective
@@ -63,7 +63,7 @@ class TrainedCell(Cell):
     memory: int = 1 << 30
 
     def __post_init__(self) -> None:
-        choice("output", self.output, OUTPUTS)
+        choice("output", self.output, tuple(OUTPUTS))
         for name in ("model", "corpus"):
             name_or_path(name, getattr(self, name))
         least = {"n": 4, "positions": 0, "real_words": 1, "trial": 0, "seed": 0, "memory": 1 << 20}
@@ -133,9 +133,7 @@ class TrainedCell(Cell):
         ]
 
     def _phi(self) -> TransformerFeatures:
-        return TransformerFeatures.load(
-            self.model, output=cast(Output, self.output), layer=self.layer, random_init=self.random_init
-        )
+        return TransformerFeatures.load(self.model, output=self.output, layer=self.layer, random_init=self.random_init)
 
     def _text(self, phi: TransformerFeatures) -> tuple[Context, str]:
         """The text of the trial as the model's tokenizer would send it: with what it adds before and after."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from oneword.maps.outputs import spoken
 from oneword.report.table import shown, to_records
 
 Line = Mapping[str, Any]
@@ -23,14 +24,6 @@ WORDS = [
 ]  # fmt: skip
 # What may colour a text, under which name.
 SHADES = {"sup": "searched change (S ≥)", "best_word": "best real word", "random_word": "random word"}
-# The outputs of a model in plain words: what moves, whose length, and what a word does to it.
-_THINGS = {
-    "pooled": ("the pooled vector", "its", "it"),
-    "cls": ("the vector of the first token", "its", "it"),
-    "hidden": ("the hidden states", "their", "them"),
-    "logits": ("the logits", "their", "them"),
-    "attention": ("the attention", "its", "it"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +120,7 @@ def percent(x: float) -> str:
 def headline(profile: Profiled) -> str:
     """What one word can do, in one sentence."""
     kind, _, rest = profile.objective.partition(", ")
-    thing, whose, it = _THINGS.get(kind, (kind, "its", "it"))
+    thing, whose, it = spoken(kind)
     moved = f"{thing}{f' ({rest})' if rest else ''} of {profile.model}"
     top = top_word(profile)
     if top is None:

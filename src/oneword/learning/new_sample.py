@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Literal, TypedDict, TypeVar, Unpack
 
@@ -20,10 +21,9 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from oneword.errors import RangeError, UnknownNameError
-from oneword.learning.attempt import Attempt, Objective, Training
+from oneword.learning.descent import EFFORT, QUICK, Lowest, Scope, by_default, lowest, suited
 from oneword.learning.frontier import Tradeoff
 from oneword.learning.functionals import Functionals, functionals
-from oneword.learning.steering import EFFORT, GLANCE, Lowest, Scope, by_default, lowest, suited
 from oneword.maps.base import Probe
 from oneword.search.ascent import Ascent
 from oneword.search.status import Status
@@ -32,8 +32,91 @@ from oneword.sets.constraints import Ball
 Name = Literal["answer", "alignment", "alignment away"]
 
 
-class Options(TypedDict, total=False):
-    """What every search of a Lesson takes.
+class Training(StrEnum):
+    """What is done with the new sample."""
+
+    FINE_TUNED = "fine-tuned"  # the model goes on with it alone (T4)
+    RETRAINED = "retrained"  # the model starts anew with the N + 1 samples (T5)
+
+
+class Objective(StrEnum):
+    """By what Δ is chosen; all are minimised."""
+
+    LOSS = "loss"  # Err
+    FEATURES = "features"  # (F + 1)² with u = φ, as after fine-tuning
+    ALIGNMENT = "alignment"  # (F + 1)² with u = P⊥φ, as after retraining
+
+
+@dataclass(frozen=True, eq=False)
+class WordChange:
+    """A change and its outcome. Searched, so that another Δ may do better.
+
+    | field | paper | meaning |
+    |---|---|---|
+    | `objective` | | the objective; or "lowest-alignment", "frontier" |
+    | `f` | f(X; θ*) | what the old model says about the unchanged text |
+    | `rho` | ρ | ‖u‖²/‖φ‖²: 1 after fine-tuning |
+    | `err` | Err | squared error on the changed text, whose label is −y |
+    | `signed_delta` | δ | how far the old model's answer moved; `gamma` is its size |
+    | `alignment` | F | feature alignment, for the training given |
+    | `identity_gap` | | how far Err is from (2 + yδ + (F−1)(1−yf))²: rounding |
+    | `reached` | | whether the objective is 0 (exactly, but for rounding); many other Δ have that too |
+    | `rows`, `delta` | i, Δ | the changed rows of X, and their change: (d,) for one row, (m, d) for several |
+    | `limit` | g | of a frontier: γ ≤ g was asked for |
+    """
+
+    objective: str
+    training: Training
+    label: int
+    f: float
+    rho: float
+    err: float
+    signed_delta: float
+    alignment: float
+    identity_gap: float
+    reached: bool
+    rows: tuple[int, ...]
+    delta: Float[Tensor, "*m d"]
+    status: Status
+    limit: float | None
+
+    @property
+    def gamma(self) -> float:
+        """γ = |δ|: how far the old model already told the two texts apart."""
+        return abs(self.signed_delta)
+
+    @property
+    def position(self) -> int:
+        """The changed row, or the first of several."""
+        return self.rows[0]
+
+    @property
+    def residual(self) -> float:
+        """1 − yf: what there was to learn."""
+        return 1 - self.label * self.f
+
+    def summary(self) -> dict[str, int | float | str | None]:
+        """One line of a table."""
+        return {
+            "label": self.label,
+            "training": self.training.value,
+            "objective": self.objective,
+            "g": self.limit,
+            "err": self.err,
+            "gamma": self.gamma,
+            "signed_delta": self.signed_delta,
+            "f": self.f,
+            "alignment": self.alignment,
+            "rho": self.rho,
+            "residual": self.residual,
+            "identity_gap": self.identity_gap,
+            "position": self.position,
+            "status": str(self.status),
+        }
+
+
+class SearchOptions(TypedDict, total=False):
+    """What every search of a NewSample takes.
 
     | option | meaning |
     |---|---|
@@ -52,7 +135,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class NewSample:
     """A pre-trained model and one new sample. Searches are kept: asking twice costs nothing."""
 
     probe: Probe
@@ -92,7 +175,9 @@ class Lesson:
         u = self.features if training is Training.FINE_TUNED else self.outside
         return u / (self.features @ u)
 
-    def mislead(self, objective: Objective | str, training: Training | str, **options: Unpack[Options]) -> Attempt:
+    def find_change(
+        self, objective: Objective | str, training: Training | str, **options: Unpack[SearchOptions]
+    ) -> WordChange:
         """The change that the objective likes best, and what the trained model makes of it.
 
         Every objective is (h + 1)² for a functional h that is 1 at X. Where h falls below −1, the way there from X
@@ -104,27 +189,29 @@ class Lesson:
         about: tuple[Name, Training] = ("answer", training) if objective is Objective.LOSS else ("alignment", by)
         efforts = [scope]
         if objective is Objective.LOSS and by_default(options.get("search", EFFORT)):
-            efforts.insert(0, replace(scope, search=replace(GLANCE, memory=scope.search.memory)))
-        attempts = []
-        for effort in efforts:  # a glance is enough only where −1 is reached: it may be jumped over
+            efforts.insert(0, replace(scope, search=replace(QUICK, memory=scope.search.memory)))
+        changes = []
+        for effort in efforts:  # a quick search is enough only where −1 is reached: it may be jumped over
             found = self._lowest(about, effort)
             (rows, y), reached = found.best, False
             if float(found.value.min()) < -1:
                 h = functionals(self._near(scope), self._vector(*about)[None]).near(tuple(rows.tolist()))
                 y, reached = _until(h, rows, y)
             status = Status.CONVERGED if reached else found.status  # there is nothing below 0
-            attempts.append(self._attempt(objective.value, training, rows, y, status, reached=reached))
+            changes.append(self._change(objective.value, training, rows, y, status, reached=reached))
             if reached:
                 break
-        return min(reversed(attempts), key=lambda attempt: attempt.err)
+        return min(reversed(changes), key=lambda change: change.err)
 
-    def lowest_alignment(self, training: Training | str, **options: Unpack[Options]) -> Attempt:
+    def lowest_alignment(self, training: Training | str, **options: Unpack[SearchOptions]) -> WordChange:
         """The lowest F found over the ball and the positions: an upper bound on the true minimum."""
         training = _named(Training, training)
         found = self._lowest(("alignment", training), self._scope(options))
-        return self._attempt("lowest-alignment", training, *found.best, found.status)
+        return self._change("lowest-alignment", training, *found.best, found.status)
 
-    def frontier(self, training: Training | str, grid: Sequence[float], **options: Unpack[Options]) -> list[Attempt]:
+    def frontier(
+        self, training: Training | str, grid: Sequence[float], **options: Unpack[SearchOptions]
+    ) -> list[WordChange]:
         """For each g the least Err found with γ ≤ g. It never rises with g; a lower frontier may exist."""
         training = _named(Training, training)
         limits = [float(g) for g in grid]
@@ -142,16 +229,16 @@ class Lesson:
         clean = float(self.features @ V[0]), float(self.features @ V[1])
         pair = Tradeoff(functionals(self._near(scope), V), clean, abs(residual), scope)
         points = dict(zip(limits, pair.frontier(found, answering, limits), strict=True))
-        attempts: dict[float, Attempt] = {}
+        changes: dict[float, WordChange] = {}
         for g in sorted(points):
-            new = self._attempt("frontier", training, points[g].rows, points[g].y, found.status, limit=g)
-            before = next(reversed(attempts.values()), new)
-            attempts[g] = new if new.err <= before.err else replace(before, limit=g)  # differs by rounding only
-        return [attempts[g] for g in limits]
+            new = self._change("frontier", training, points[g].rows, points[g].y, found.status, limit=g)
+            before = next(reversed(changes.values()), new)
+            changes[g] = new if new.err <= before.err else replace(before, limit=g)  # differs by rounding only
+        return [changes[g] for g in limits]
 
     # How it is done ------------------------------------------------------------------------------------------------
 
-    def _scope(self, options: Options) -> Scope:
+    def _scope(self, options: SearchOptions) -> Scope:
         asked = options.get("positions")
         rows = self.probe.positions if asked is None else tuple(sorted({_whole("positions", i) for i in asked}))
         wrong = sorted(set(rows) - set(self.probe.positions))
@@ -185,9 +272,9 @@ class Lesson:
             self._held[scope.rows] = self.probe.near(scope.rows)
         return self._held[scope.rows]
 
-    def _attempt(
+    def _change(
         self,
-        purpose: str,
+        objective: str,
         training: Training,
         rows: Int[Tensor, " m"],
         y: Float[Tensor, "m d"],
@@ -195,7 +282,7 @@ class Lesson:
         *,
         reached: bool = False,
         limit: float | None = None,
-    ) -> Attempt:
+    ) -> WordChange:
         """What the models make of a change, from its features and not from what the search believed."""
         probe = next((held for at, held in self._held.items() if set(rows.tolist()) <= set(at)), self.probe)
         with torch.no_grad():
@@ -204,8 +291,8 @@ class Lesson:
         alignment = float(changed @ self._alignment(training))
         err = (float(changed @ self._model(training)) + self.y) ** 2
         moved = (y - self.probe.X[rows]).detach()
-        return Attempt(
-            purpose=purpose,
+        return WordChange(
+            objective=objective,
             training=training,
             label=self.y,
             f=self.f,

@@ -1,61 +1,85 @@
-"""What can be asked of a trained model: one of its outputs, at one of its layers, heads or parts."""
+"""Which numbers of a trained model are measured: one of its outputs, at one of its layers, heads or parts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
 
 from torch import nn
 
 from oneword.checks import shown, whole_number
 from oneword.errors import FileFormatError, RangeError, UnknownNameError, did_you_mean
 from oneword.maps.checkpoints import Checkpoint
+from oneword.maps.outputs import AS_THE_MODEL_POOLS, OUTPUTS, Output, listed
 from oneword.maps.pooling import POOLINGS
-
-Output = Literal["hidden", "pooled", "cls", "logits", "attention"]
-OUTPUTS: tuple[str, ...] = get_args(Output)
 
 
 @dataclass(frozen=True)
-class Question:
-    """Which of a model's numbers φ(X) are. `layer` counts from 0, the embeddings, to L."""
+class Selection:
+    """Which of a model's numbers φ(X) are.
+
+    | field | meaning |
+    |---|---|
+    | `output` | one of `OUTPUTS` |
+    | `layer` | from 0, the embeddings, to L |
+    | `head` | one head of attention; None for all |
+    | `module` | a part of the model by its name: what it returns is taken instead of the output |
+    """
 
     output: Output
     layer: int
-    head: int | None
-    module: str | None
+    head: int | None = None
+    module: str | None = None
 
+    @classmethod
+    def of(
+        cls, checkpoint: Checkpoint, output: str, layer: int | None, head: int | None, module: str | None
+    ) -> Selection:
+        """The selection of these names; `layer` None is the last one.
 
-def ask(checkpoint: Checkpoint, layer: int | None, output: str, head: int | None, module: str | None) -> Question:
-    """Refuse what the model does not have."""
-    last = layers_of(checkpoint)
-    if output not in OUTPUTS:
-        raise UnknownNameError(f"expected output out of {', '.join(OUTPUTS)}, got {shown(output)}")
-    first = 1 if output == "attention" else 0
-    where = last if layer is None else whole_number("layer", layer)
-    if not first <= where <= last:
-        raise RangeError(f"expected layer from {first} to {last}, the layers of {checkpoint.name}, got {where}")
-    if head is not None:
-        heads = int(checkpoint.config.num_attention_heads)
-        if output != "attention":
-            raise RangeError(f"expected head= with output='attention' only, got it with {output!r}: leave it out")
-        if not 0 <= whole_number("head", head) < heads:
-            raise RangeError(f"expected head from 0 to {heads - 1}, the heads of {checkpoint.name}, got {head}")
-    if output == "logits":
-        check_head(checkpoint)
-        if checkpoint.causal and classifies(checkpoint):
+        Raises UnknownNameError, RangeError or FileFormatError where the model does not have it.
+        """
+        if output not in OUTPUTS:
+            raise UnknownNameError(f"expected output out of {', '.join(OUTPUTS)}, got {shown(output)}")
+        chosen, last = OUTPUTS[output], layers_of(checkpoint)
+        where = last if layer is None else whole_number("layer", layer)
+        if not chosen.first_layer <= where <= last:
             raise RangeError(
-                f"expected a language model or a classifier that reads both ways for logits, got {checkpoint.name}, "
-                "which finds its last token by padding: take output='pooled'"
+                f"expected layer from {chosen.first_layer} to {last}, the layers of {checkpoint.name}, got {where}"
             )
-    if output == "pooled" and checkpoint.pooling not in POOLINGS:
-        raise FileFormatError(
-            f"expected a pooling out of {', '.join(POOLINGS)} for output='pooled', got {checkpoint.pooling} in "
-            f"{checkpoint.name}: take output='hidden' or 'cls'"
-        )
-    if module is not None:
-        part_of(checkpoint, module)
-    return Question(cast(Output, output), where, head, module)
+        if head is not None:
+            heads = int(checkpoint.config.num_attention_heads)
+            if not chosen.has_heads:
+                raise RangeError(
+                    f"expected head= with output={listed(lambda each: each.has_heads)!r} only, got it with {output!r}: "
+                    "leave it out"
+                )
+            if not 0 <= whole_number("head", head) < heads:
+                raise RangeError(f"expected head from 0 to {heads - 1}, the heads of {checkpoint.name}, got {head}")
+        if chosen.source == "logits":
+            check_head(checkpoint)
+            if checkpoint.causal and classifies(checkpoint):
+                raise RangeError(
+                    f"expected a language model or a classifier that reads both ways for {output}, got "
+                    f"{checkpoint.name}, which finds its last token by padding: take output='pooled'"
+                )
+        if chosen.reduce == AS_THE_MODEL_POOLS and checkpoint.pooling not in POOLINGS:
+            raise FileFormatError(
+                f"expected a pooling out of {', '.join(POOLINGS)} for output={output!r}, got {checkpoint.pooling} in "
+                f"{checkpoint.name}: take output='hidden' or 'cls'"
+            )
+        if module is not None:
+            part_of(checkpoint, module)
+        return cls(chosen, where, head, module)
+
+    @property
+    def source(self) -> str:
+        """Where its numbers come from: "module", or the source of its output."""
+        return "module" if self.module is not None else self.output.source
+
+    @property
+    def layer_output(self) -> str:
+        """The output to compare layers by: the same where it is made of hidden states, else these."""
+        return self.output.name if self.source == "hidden" else "hidden"
 
 
 def check_head(checkpoint: Checkpoint) -> None:

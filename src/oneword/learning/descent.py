@@ -1,7 +1,7 @@
 """Bringing a linear functional h of the features down, by the search that all Probes share.
 
-`Steered` shows √(1+h²) − h as the squared change of a Probe: it is positive and falls with h, so `ascend` climbs it
-as it climbs any other. What is found is attained, hence an upper bound on the true minimum of h.
+`FunctionalProbe` has √(1+h²) − h as its squared change: it is positive and falls with h, so `ascend` climbs it as it
+climbs any other. What is found is attained, hence an upper bound on the true minimum of h.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oneword.sets.constraints import Ball, unit
 # Much less than a sup of the squared change needs: the functional itself knows where to start.
 EFFORT = Ascent(random=4, steps=6, keep=4, leading=8, polish=60)
 # Downhill from the text and a little further: enough where all that counts is to get below some value.
-GLANCE = Ascent(random=0, steps=3, keep=1, leading=1, polish=0)
+QUICK = Ascent(random=0, steps=3, keep=1, leading=1, polish=0)
 
 
 def by_default(search: Ascent) -> bool:
@@ -70,7 +70,7 @@ class Lowest:
 
 
 @final
-class Steered(Probe):
+class FunctionalProbe(Probe):
     """A Probe whose squared change is √(1+h²) − h, h a weighted sum of functionals. `known` starts beside downhill."""
 
     norm = 1.0
@@ -90,9 +90,9 @@ class Steered(Probe):
     def features(self, y: Tensor, i: Tensor) -> Tensor:
         return self.of.probe.features(y, i)
 
-    def near(self, rows: tuple[int, ...]) -> Steered:
+    def near(self, rows: tuple[int, ...]) -> FunctionalProbe:
         near = self.of.near(rows)
-        return self if near is self.of else Steered(near, tuple(self.weights.tolist()), known=self.known)
+        return self if near is self.of else FunctionalProbe(near, tuple(self.weights.tolist()), known=self.known)
 
     def rows_at_once(self, memory: int) -> int:
         return self.of.probe.rows_at_once(memory)
@@ -112,23 +112,23 @@ class Steered(Probe):
 
 def lowest(of: Functionals, scope: Scope) -> Lowest:
     """The lowest value of a single functional: of each row alone, or of several rows that are chosen greedily."""
-    steered = Steered(of, (1.0,))
-    alone = descend(steered, torch.tensor(scope.rows, device=steered.X.device)[:, None], scope)
+    probe = FunctionalProbe(of, (1.0,))
+    alone = descend(probe, torch.tensor(scope.rows, device=probe.X.device)[:, None], scope)
     if scope.words == 1:
         return alone
     each: dict[Word, Tensor] = {(int(row),): y for row, y in zip(alone.rows[:, 0], alone.y, strict=True)}
-    chosen, y = choose_words(steered, list(each), each, scope.words, scope.within, scope.search.memory)
+    chosen, y = choose_words(probe, list(each), each, scope.words, scope.within, scope.search.memory)
     order = sorted(range(scope.words), key=lambda slot: chosen[slot])
     rows = alone.rows.new_tensor([chosen[slot] for slot in order]).mT
     # Beside all of them together, the best one by itself: more words never do worse.
     first, only = alone.best
-    by_itself = torch.where((rows[0] == first)[:, None], only, steered.X[rows[0]])
-    return descend(steered, rows, scope, starts=torch.stack([y[order], by_itself])[None])
+    by_itself = torch.where((rows[0] == first)[:, None], only, probe.X[rows[0]])
+    return descend(probe, rows, scope, starts=torch.stack([y[order], by_itself])[None])
 
 
 def descend(
-    steered: Steered, rows: Int[Tensor, "p m"], scope: Scope, *, starts: Float[Tensor, "p s m d"] | None = None
+    probe: FunctionalProbe, rows: Int[Tensor, "p m"], scope: Scope, *, starts: Float[Tensor, "p s m d"] | None = None
 ) -> Lowest:
     """Bring h down at every set of rows, from `starts` beside the usual ones."""
-    found = ascend(steered, rows, scope.within, scope.search, seed=scope.seed, starts=starts)
+    found = ascend(probe, rows, scope.within, scope.search, seed=scope.seed, starts=starts)
     return Lowest(rows, torch.sinh(-found.change2.log()), found.y, found.status)

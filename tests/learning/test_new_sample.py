@@ -1,4 +1,4 @@
-"""A lesson: what the models make of a changed text is what plain forward passes say, and the search finds the worst."""
+"""A new sample: its models say of a changed text what forward passes say, and searches find the worst."""
 
 import math
 
@@ -10,31 +10,31 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from oneword.errors import RangeError, UnknownNameError
-from oneword.learning import Attempt, Lesson, Objective, Training
-from oneword.learning import lesson as lesson_module
+from oneword.learning import NewSample, Objective, Training, WordChange
+from oneword.learning import new_sample as new_sample_module
+from oneword.learning.descent import EFFORT
 from oneword.learning.functionals import Functionals
-from oneword.learning.steering import EFFORT
 from oneword.maps.base import replace_rows
 from oneword.search.ascent import Ascent
 from oneword.sets.constraints import Ball
-from tests.learning.cases import CASES, Case, Dense, changed, lesson, moves, named, trained
+from tests.learning.cases import CASES, Case, Dense, changed, moves, named, sample, trained
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 every_training = pytest.mark.parametrize("training", list(Training))
 every_objective = pytest.mark.parametrize("objective", list(Objective))
 
 
-def theta(learnt: Lesson, training: Training) -> Tensor:
+def theta(learnt: NewSample, training: Training) -> Tensor:
     return learnt.theta_f if training is Training.FINE_TUNED else learnt.theta_r
 
 
-def aligned(learnt: Lesson, training: Training) -> Tensor:
+def aligned(learnt: NewSample, training: Training) -> Tensor:
     return learnt.features if training is Training.FINE_TUNED else learnt.outside
 
 
 def value(case: Case, objective: Objective, training: Training, X: Tensor) -> Tensor:
     """The objective at changed texts, by a forward pass each."""
-    learnt = lesson(case)
+    learnt = sample(case)
     phi = case.phi(X.reshape(-1, case.n, case.d)).flatten(1)
     if objective is Objective.LOSS:
         return (phi @ theta(learnt, training) + learnt.y) ** 2
@@ -48,7 +48,7 @@ def value(case: Case, objective: Objective, training: Training, X: Tensor) -> Te
 @every_case
 @given(seed=st.integers(0, 10_000))
 def test_the_error_follows_from_drift_and_alignment(case: Case, seed: int) -> None:
-    learnt = lesson(case)
+    learnt = sample(case)
     X, y = case.new
     i, D = moves(case, 1, seed)
     phi = case.phi(changed(X, (int(i),), D)).flatten()
@@ -66,25 +66,25 @@ def test_the_error_follows_from_drift_and_alignment(case: Case, seed: int) -> No
 @every_case
 @every_training
 @every_objective
-def test_an_attempt_reports_what_a_forward_pass_says(case: Case, training: Training, objective: Objective) -> None:
-    dense, learnt = Dense.of(case), lesson(case)
+def test_a_change_reports_what_a_forward_pass_says(case: Case, training: Training, objective: Objective) -> None:
+    dense, learnt = Dense.of(case), sample(case)
     X, y = case.new
-    attempt = learnt.mislead(objective, training)
-    phi = case.phi(changed(X, attempt.rows, attempt.delta)).flatten().numpy()
+    found = learnt.find_change(objective, training)
+    phi = case.phi(changed(X, found.rows, found.delta)).flatten().numpy()
     model = dense.theta_f if training is Training.FINE_TUNED else dense.theta_r
     u = dense.phi if training is Training.FINE_TUNED else dense.projector @ dense.phi
     size = 1 + np.linalg.norm(model) * np.linalg.norm(phi)
-    assert attempt.err == pytest.approx((phi @ model + y) ** 2, abs=1e-8 * size**2)
-    assert attempt.alignment == pytest.approx(phi @ u / (dense.phi @ u), abs=1e-8 * size)
-    assert attempt.signed_delta == pytest.approx((phi - dense.phi) @ dense.theta, abs=1e-8 * size)
-    assert attempt.gamma == abs(attempt.signed_delta)
-    assert attempt.f == pytest.approx(dense.phi @ dense.theta, abs=1e-8 * size)
-    assert attempt.identity_gap <= 1e-9
-    assert attempt.delta.norm() <= math.sqrt(case.d) * (1 + 1e-12)
+    assert found.err == pytest.approx((phi @ model + y) ** 2, abs=1e-8 * size**2)
+    assert found.alignment == pytest.approx(phi @ u / (dense.phi @ u), abs=1e-8 * size)
+    assert found.signed_delta == pytest.approx((phi - dense.phi) @ dense.theta, abs=1e-8 * size)
+    assert found.gamma == abs(found.signed_delta)
+    assert found.f == pytest.approx(dense.phi @ dense.theta, abs=1e-8 * size)
+    assert found.identity_gap <= 1e-9
+    assert found.delta.norm() <= math.sqrt(case.d) * (1 + 1e-12)
     if training is Training.RETRAINED:
-        assert attempt.rho == pytest.approx((u @ u) / (dense.phi @ dense.phi), abs=1e-8)
+        assert found.rho == pytest.approx((u @ u) / (dense.phi @ dense.phi), abs=1e-8)
     else:
-        assert attempt.rho == 1
+        assert found.rho == 1
 
 
 # Quality ------------------------------------------------------------------------------------------------------------
@@ -119,9 +119,9 @@ def plain_descent(case: Case, objective: Objective, training: Training, starts: 
 )
 def test_the_search_beats_random_changes_and_plain_descent(case: Case, objective: Objective, training: str) -> None:
     training = Training(training)
-    attempt = lesson(case).mislead(objective, training)
+    found = sample(case).find_change(objective, training)
     X, _ = case.new
-    found = float(value(case, objective, training, changed(X, attempt.rows, attempt.delta)))
+    found = float(value(case, objective, training, changed(X, found.rows, found.delta)))
     i, D = moves(case, 200, 1)
     assert found <= float(value(case, objective, training, replace_rows(X, X[i] + D, i)).min()) + 1e-12
     # The polish stops where fifteen steps bring less than 1e-6; at a kink of a few ReLUs it comes to rest earlier.
@@ -132,18 +132,18 @@ def test_the_search_beats_random_changes_and_plain_descent(case: Case, objective
 @every_case
 @every_training
 def test_where_the_opposite_answer_is_within_reach_it_is_reached_exactly(case: Case, training: Training) -> None:
-    attempt = lesson(case).mislead(Objective.LOSS, training)
-    if attempt.reached:
-        assert attempt.err <= 1e-20  # rounding of an answer of size 1, squared, and some
-    lowest = lesson(case).lowest_alignment(training)
+    found = sample(case).find_change(Objective.LOSS, training)
+    if found.reached:
+        assert found.err <= 1e-20  # rounding of an answer of size 1, squared, and some
+    lowest = sample(case).lowest_alignment(training)
     objective = Objective.FEATURES if training is Training.FINE_TUNED else Objective.ALIGNMENT
-    aligned = lesson(case).mislead(objective, training)
+    aligned = sample(case).find_change(objective, training)
     assert aligned.reached == (lowest.alignment < -1)
     assert aligned.alignment == pytest.approx(max(-1.0, lowest.alignment), abs=1e-9)
 
 
 def test_there_are_cases_that_reach_the_opposite_answer_and_cases_that_do_not() -> None:
-    reached = {lesson(case).mislead(Objective.LOSS, Training.RETRAINED).reached for case in CASES}
+    reached = {sample(case).find_change(Objective.LOSS, Training.RETRAINED).reached for case in CASES}
     assert reached == {True, False}
 
 
@@ -151,12 +151,12 @@ def test_there_are_cases_that_reach_the_opposite_answer_and_cases_that_do_not() 
 @every_training
 def test_the_lowest_alignment_of_a_linear_map_is_known(case: Case, training: Training) -> None:
     # F − 1 = Δ·u_i/⟨φ, u⟩ at position i (one word attends to itself alone: φ = x).
-    learnt = lesson(case)
+    learnt = sample(case)
     u = aligned(learnt, training).view(case.n, case.d)
     truth = 1 - math.sqrt(case.d) * float(u.norm(dim=1).max() / (learnt.features @ u.flatten()))
-    attempt = learnt.lowest_alignment(training)
-    assert attempt.alignment == pytest.approx(truth, abs=1e-9)
-    assert attempt.position == int(u.norm(dim=1).argmax())
+    found = learnt.lowest_alignment(training)
+    assert found.alignment == pytest.approx(truth, abs=1e-9)
+    assert found.position == int(u.norm(dim=1).argmax())
 
 
 # Options ------------------------------------------------------------------------------------------------------------
@@ -164,25 +164,25 @@ def test_the_lowest_alignment_of_a_linear_map_is_known(case: Case, training: Tra
 
 @pytest.mark.parametrize("case", named("RF", "RAF"), ids=str)
 def test_only_the_positions_given_change(case: Case) -> None:
-    attempt = lesson(case).mislead("loss", "retrained", positions=[4, 1])
-    assert attempt.position in (1, 4)
-    everywhere = lesson(case).lowest_alignment("retrained")
-    assert everywhere.alignment <= lesson(case).lowest_alignment("retrained", positions=[4, 1]).alignment + 1e-6
+    found = sample(case).find_change("loss", "retrained", positions=[4, 1])
+    assert found.position in (1, 4)
+    everywhere = sample(case).lowest_alignment("retrained")
+    assert everywhere.alignment <= sample(case).lowest_alignment("retrained", positions=[4, 1]).alignment + 1e-6
 
 
 def test_a_smaller_ball_is_kept_to() -> None:
-    attempt = lesson(CASES[3]).lowest_alignment("retrained", within=Ball(0.5))
-    assert attempt.delta.norm() == pytest.approx(0.5)
+    found = sample(CASES[3]).lowest_alignment("retrained", within=Ball(0.5))
+    assert found.delta.norm() == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("case", named("RF", "RAF", "module"), ids=str)
 def test_more_words_bring_the_alignment_further_down(case: Case) -> None:
-    one, two, every = (lesson(case).lowest_alignment("retrained", words=m) for m in (1, 2, case.n))
+    one, two, every = (sample(case).lowest_alignment("retrained", words=m) for m in (1, 2, case.n))
     assert every.alignment <= two.alignment <= one.alignment + 1e-9
     assert two.delta.shape == (2, case.d)
     assert every.rows == tuple(range(case.n))
     assert two.delta.norm(dim=1).max() <= math.sqrt(case.d) * (1 + 1e-12)
-    learnt, (X, _) = lesson(case), case.new
+    learnt, (X, _) = sample(case), case.new
     phi = case.phi(changed(X, two.rows, two.delta)).flatten()
     truth = float(phi @ learnt.outside / (learnt.features @ learnt.outside))
     assert two.alignment == pytest.approx(truth, abs=1e-9)
@@ -190,10 +190,10 @@ def test_more_words_bring_the_alignment_further_down(case: Case) -> None:
 
 
 def test_a_search_is_done_once() -> None:
-    learnt = trained(CASES[3]).learn(*CASES[3].new)
-    first = learnt.mislead("features", "fine-tuned")
+    learnt = trained(CASES[3]).new_sample(*CASES[3].new)
+    first = learnt.find_change("features", "fine-tuned")
     kept = dict(learnt._kept)
-    again = learnt.mislead("features", "retrained")
+    again = learnt.find_change("features", "retrained")
     learnt.lowest_alignment("fine-tuned")
     assert learnt._kept == kept
     assert torch.equal(first.delta, again.delta)
@@ -202,62 +202,62 @@ def test_a_search_is_done_once() -> None:
 
 def test_the_same_question_has_the_same_answer() -> None:
     for case in named("RF", "RAF"):
-        first, again = (trained(case).learn(*case.new).mislead("loss", "retrained") for _ in range(2))
+        first, again = (trained(case).new_sample(*case.new).find_change("loss", "retrained") for _ in range(2))
         assert first.summary() == again.summary()
 
 
 def test_memory_is_all_that_may_be_set_without_leaving_the_default_effort() -> None:
-    learnt = lesson(CASES[0])
+    learnt = sample(CASES[0])
     assert learnt._scope({}).search != EFFORT
     assert learnt._scope({"search": EFFORT}).search == learnt._scope({}).search
     assert learnt._scope({"search": Ascent(polish=7)}).search == Ascent(polish=7)
-    assert learnt.mislead("loss", "retrained", search=Ascent.quick()).identity_gap <= 1e-9
+    assert learnt.find_change("loss", "retrained", search=Ascent.quick()).identity_gap <= 1e-9
 
 
 def test_a_search_set_by_hand_is_the_search_that_is_done() -> None:
-    learnt = trained(CASES[3]).learn(*CASES[3].new)
-    learnt.mislead("loss", "retrained", search=Ascent.quick())
+    learnt = trained(CASES[3]).new_sample(*CASES[3].new)
+    learnt.find_change("loss", "retrained", search=Ascent.quick())
     assert {scope.search for _, scope in learnt._kept} == {Ascent.quick()}
 
 
-def test_where_a_glance_jumps_over_the_opposite_answer_the_whole_search_is_done(
+def test_where_a_quick_search_jumps_over_the_opposite_answer_the_whole_search_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (case,) = named("RAF of two words")
-    learnt = trained(case).learn(*case.new)
-    assert learnt.mislead("loss", "retrained").reached
-    assert len(learnt._kept) == 1  # a glance was enough
-    until, calls = lesson_module._until, []
+    learnt = trained(case).new_sample(*case.new)
+    assert learnt.find_change("loss", "retrained").reached
+    assert len(learnt._kept) == 1  # the quick search was enough
+    until, calls = new_sample_module._until, []
 
     def jumps_once(h: Functionals, rows: Tensor, y: Tensor) -> tuple[Tensor, bool]:
         calls.append(rows)
         return (y, False) if len(calls) == 1 else until(h, rows, y)
 
-    monkeypatch.setattr(lesson_module, "_until", jumps_once)
-    assert learnt.mislead("loss", "retrained").reached
+    monkeypatch.setattr(new_sample_module, "_until", jumps_once)
+    assert learnt.find_change("loss", "retrained").reached
     assert len(calls) == len(learnt._kept) == 2
 
 
 def test_a_summary_is_a_line_of_a_table() -> None:
-    attempt: Attempt = lesson(CASES[3]).mislead("loss", "retrained")
-    line = attempt.summary()
+    found: WordChange = sample(CASES[3]).find_change("loss", "retrained")
+    line = found.summary()
     assert line["objective"] == "loss"
     assert line["training"] == "retrained"
     assert line["g"] is None
-    assert line["residual"] == 1 - attempt.label * attempt.f
+    assert line["residual"] == 1 - found.label * found.f
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    learnt = lesson(CASES[3])
+    learnt = sample(CASES[3])
     with pytest.raises(UnknownNameError, match="expected one of loss, features, alignment, got 'los'"):
-        learnt.mislead("los", "retrained")
+        learnt.find_change("los", "retrained")
     with pytest.raises(UnknownNameError, match="expected one of fine-tuned, retrained, got 'tuned'"):
-        learnt.mislead("loss", "tuned")
+        learnt.find_change("loss", "tuned")
     with pytest.raises(RangeError, match=r"positions out of 0 … 6, got \[7\]"):
-        learnt.mislead("loss", "retrained", positions=[0, 7])
+        learnt.find_change("loss", "retrained", positions=[0, 7])
     with pytest.raises(RangeError, match="positions out of 0 … 6, got none"):
         learnt.lowest_alignment("retrained", positions=[])
     with pytest.raises(RangeError, match="words out of 1 … 2, the positions that may change, got 3"):
-        learnt.mislead("loss", "retrained", positions=[0, 1], words=3)
+        learnt.find_change("loss", "retrained", positions=[0, 1], words=3)
     with pytest.raises(RangeError, match=r"whole numbers for words, got 1\.5"):
-        learnt.mislead("loss", "retrained", words=1.5)
+        learnt.find_change("loss", "retrained", words=1.5)
