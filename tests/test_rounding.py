@@ -11,7 +11,7 @@ from torch.func import jacrev
 
 import oneword as ow
 from oneword.maps.base import ModuleFeatures
-from oneword.search.status import Status
+from oneword.search.base import Status
 
 N, D = 6, 8
 W = torch.randn(32, N * D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -14,7 +14,7 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, ModuleFeatures, Probe, replace_rows
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.search.ascent import Ascent, Found, ascend
-from oneword.search.status import Status
+from oneword.search.base import Status
 from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.synthetic import clustered, gaussian
 from tests.conformance import DOUBLE, DOUBLE_FLOOR

@@ -8,7 +8,7 @@ import torch
 import oneword as ow
 from oneword.maps.base import ModuleFeatures
 from oneword.search.ascent import ascend
-from oneword.search.status import Status
+from oneword.search.base import Status
 
 SEARCHES = {
     "full": ow.Ascent(),

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from oneword.search.race import Field, race
+from oneword.search.slopes import Slopes
 from torch import Tensor
 
 import oneword as ow
 from oneword.maps.base import Probe
 from oneword.maps.transformer import TransformerFeatures
 from oneword.search.ascent import ascend
-from oneword.search.race import Field, race
-from oneword.search.slopes import Slopes
-from oneword.search.status import Status
+from oneword.search.base import Status
 from oneword.sets.constraints import unit
 from tests.text.tiny_models import write_model
 

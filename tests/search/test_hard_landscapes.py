@@ -9,7 +9,7 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import ModuleFeatures
 from oneword.maps.random import RandomFeatures
 from oneword.search.ascent import Ascent, Found, ascend
-from oneword.search.status import Status
+from oneword.search.base import Status
 from oneword.sets.constraints import Ball
 from oneword.text.synthetic import clustered, gaussian
 

@@ -71,12 +71,9 @@ class Probe(ABC):
             (gradient,) = torch.autograd.grad(value.sum(), y)
         return value.detach(), gradient
 
-    def default_set(self) -> Constraint:
-        """What may change where nobody says: the paper's ball ‖Δ‖ ≤ √d."""
-        return Ball()
-
-    def check_set(self, within: Constraint) -> None:
-        """Refuse a set that makes no sense for these words."""
+    def allowed(self, within: Constraint | None) -> Constraint:
+        """The set that was asked for, if it makes sense for these words; for None the paper's ball ‖Δ‖ ≤ √d."""
+        return Ball() if within is None else within
 
     def length2(self, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
         """The squared length that ‖Δ‖² is relative to, for each set of rows: d, the squared norm of every word."""
@@ -100,6 +97,10 @@ class Probe(ABC):
 
     def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"] | None:
         """The single best guess among them, for a quick search."""
+        return None
+
+    def first_order_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"] | None:
+        """The direction that would be best if φ were linear, where the starts rely on φ being nearly so; else None."""
         return None
 
 

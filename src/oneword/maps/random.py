@@ -311,6 +311,9 @@ class LayeredProbe(Probe):
     def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
         return self.directions(i)[:, :1]
 
+    def first_order_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
+        return self.leading_direction(i)
+
     def _leading(self, rows: list[int], slopes: list[Tensor]) -> Float[Tensor, "s m d"]:
         blocks = [self.block(row) for row in rows]
         V = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)  # (k, m·d)

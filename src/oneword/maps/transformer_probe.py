@@ -50,13 +50,11 @@ class TransformerProbe(Probe):
     def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
         return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
 
-    def default_set(self) -> Constraint:
-        """Words have norms of their own: a word may move by as much."""
-        return Ball(relative=1.0)
-
-    def check_set(self, within: Constraint) -> None:
+    def allowed(self, within: Constraint | None) -> Constraint:
+        """Words have norms of their own: where nobody says, a word may move by as much."""
         if isinstance(within, Sphere) and within.norm is None:
             raise RangeError("expected Sphere(norm=…) or a Ball for a model whose words have norms of their own")
+        return Ball(relative=1.0) if within is None else within
 
     def length2(self, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
         """The mean squared norm of the rows."""

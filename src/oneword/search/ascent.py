@@ -22,7 +22,14 @@ from oneword.progress import Progress, part, silent
 from oneword.search.base import MEMORY, STAGE, Found, Gradients, Rows, Search, Status
 from oneword.search.basin_hopping import KINKED, SATURATED, hop
 from oneword.search.candidates import (
-    Candidates, evaluate, first_starts, larger, pick, random_words, stacked, with_gradient,
+    Candidates,
+    evaluate,
+    first_starts,
+    larger,
+    pick,
+    random_words,
+    stacked,
+    with_gradient,
 )
 from oneword.search.fixed_point import climb_to_fixed_point
 from oneword.search.polish import Polished, polish
@@ -46,7 +53,7 @@ class Ascent(Search):
     | `leading` | how many positions are polished |
     | `polish` | steps of projected ascent |
     | `finish` | conditional-gradient steps by which the best position alone goes on |
-    | `fallback` | random starts if the map bends more than its known starts assume; 0: it is not asked whether it does |
+    | `fallback` | random starts where those of the map prove not enough; None: as `random` |
     | `memory` | bytes a batch may take; a setting, so that results do not depend on the machine |
     """
 
@@ -56,12 +63,12 @@ class Ascent(Search):
     leading: int = 20
     polish: int = 150
     finish: int = 0
-    fallback: int = 0
+    fallback: int | None = None
     memory: int = MEMORY
 
     def __post_init__(self) -> None:
         for name in ("random", "polish", "finish", "fallback"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 raise RangeError(f"expected Ascent({name}=…) ≥ 0, got {getattr(self, name)}")
         for name in ("steps", "keep", "leading", "memory"):
             if not getattr(self, name) >= 1:
@@ -152,7 +159,13 @@ def _refined(
         begin, end = (0.6 + 0.3 * at / len(parts) for at in (count, count + 1))
         groups.append(
             polish(
-                probe, rows[some], field.sets(some), within, search.polish, search.memory, gradients,
+                probe,
+                rows[some],
+                field.sets(some),
+                within,
+                search.polish,
+                search.memory,
+                gradients,
                 part(progress, begin, end),
             )
         )
@@ -164,13 +177,14 @@ def _refined(
     field = field.best(width).put(lead, ends.best(width))
     top = int(field.value[:, 0].argmax())
     kinks = probe.kinked or any(group.stopped_by_kinks() for group in groups)
-    if (search.random or search.fallback) and (kinks or _bends(probe, rows[[top]], within, search, gradients)):
+    more = search.random if search.fallback is None else search.fallback
+    if more and (kinks or _bends(probe, rows[[top]], within, gradients)):
         field = hop(
             probe,
             rows,
             field,
             within,
-            random=max(search.random, (1 if kinks else 2) * search.fallback),
+            random=max(search.random, (1 if kinks else 2) * more),
             steps=search.polish,
             shakes=KINKED if kinks else SATURATED,
             memory=search.memory,
@@ -181,14 +195,14 @@ def _refined(
         top = int(field.value[:, 0].argmax())
     elif not bool(done[top]):
         return field, Status.STEP_LIMIT
-    elif search.fallback and not search.random:
+    elif more and not search.random:
         field = _with_second_starts(probe, rows, field, top, within, search, gradients, seed)
     return field, Status.CONVERGED if field.confirmed(top) else Status.UNCONFIRMED
 
 
-def _bends(probe: Probe, rows: Rows, within: Constraint, search: Ascent, gradients: Gradients) -> bool:
+def _bends(probe: Probe, rows: Rows, within: Constraint, gradients: Gradients) -> bool:
     """Whether a map that passes for nearly linear in Δ is not, within this reach: its best start is no fixed point."""
-    direction = probe.leading_direction(rows) if search.fallback else None
+    direction = probe.first_order_direction(rows)
     if direction is None:
         return False
     x = probe.X[rows]

@@ -125,7 +125,7 @@ class Search(ABC):
         return asdict(self) if is_dataclass(self) else {"search": type(self).__name__}
 
     @staticmethod
-    def default_for(kind: type[Probe]) -> Callable[[DefaultSearchMaker], DefaultSearchMaker]:
+    def default_for(kind: type[Any]) -> Callable[[DefaultSearchMaker], DefaultSearchMaker]:
         """A decorator: the function gives the search that suits Probes of this type, from (probe, quick, memory)."""
         return default_search.register(kind)
 

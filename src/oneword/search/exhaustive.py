@@ -9,7 +9,7 @@ from torch import Tensor
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe
 from oneword.progress import Progress, silent
-from oneword.search.substitution import Outcome, Substitution
+from oneword.search.substitution import STAGE, Outcome, Substitution
 from oneword.sets.vocabulary import Replacements
 
 

@@ -11,8 +11,8 @@ import torch
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
 from oneword.result import Sensitivity
-from oneword.search.exhaustive import exhaust
 from oneword.search.base import Status
+from oneword.search.exhaustive import exhaust
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements
 from oneword.substitutions import Substitutions

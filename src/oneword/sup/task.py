@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
@@ -67,9 +67,7 @@ class Task:
         """What may change; for a map that has words of its own, as it reads them."""
         if isinstance(self.within, Replacements):
             return self.within.encoded_by(text.encoder)
-        within = probe.default_set() if self.within is None else self.within
-        probe.check_set(within)
-        return within
+        return probe.allowed(self.within)
 
 
 def spots_of(text: Context, probe: Probe, task: Task) -> list[int]:

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from oneword.bounds.certificate import certificate
 from oneword.maps.base import Probe
-from oneword.result import Sensitivity, numbers
 from oneword.progress import part
+from oneword.result import Sensitivity, numbers
 from oneword.search.base import Found, Rows, Search, Status
-from oneword.search.rounding import TOLERANCE, rounding
 from oneword.search.greedy import choose_words
+from oneword.search.rounding import TOLERANCE, rounding
 from oneword.sets.constraints import Constraint
 from oneword.sup.task import Task, by_size, delta_of, rows_of, table_of
 from oneword.text.context import Context

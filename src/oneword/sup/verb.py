@@ -20,8 +20,8 @@ from oneword._version import __version__
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
-from oneword.result import Sensitivity
 from oneword.progress import Progress, silent
+from oneword.result import Sensitivity
 from oneword.search.base import Search
 from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
@@ -103,7 +103,9 @@ def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started
         found = tried(probe, text, spots, within, task)
     else:
         found = searched(probe, text, spots, within, task)
-    about = _provenance(phi, text, probe, within, task) | dict(found.provenance) | {"seconds": time.monotonic() - started}
+    about = (
+        _provenance(phi, text, probe, within, task) | dict(found.provenance) | {"seconds": time.monotonic() - started}
+    )
     return replace(found, provenance=about)
 
 

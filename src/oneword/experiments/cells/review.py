@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oneword.experiments import estimates
 from oneword.experiments.cell import TextCell, whole
 from oneword.experiments.cells.sensitivity import checked_target, effort
 from oneword.experiments.draws import draw_maps, draw_text, trial_seed
-from oneword.search.ascent import Ascent
+from oneword.search.defaults import DefaultSearch
 from oneword.sup.verb import sensitivity
 
 
@@ -40,7 +40,7 @@ class ReviewCell(TextCell):
             found = sensitivity(
                 phi,
                 drawn.text,
-                search=replace(Ascent(), memory=self.memory),
+                search=DefaultSearch(memory=self.memory),
                 certify=effort(self.certify),
                 baseline=self.baseline,
                 seed=trial_seed(self, "search"),
