@@ -28,8 +28,7 @@ from oneword import Ball, TransformerFeatures, sensitivity
 from oneword.bounds.certificate import Certify, certificate
 from oneword.errors import RangeError
 from oneword.maps.last_steps import STEADY, unsteadiness
-from oneword.maps.outputs import OUTPUTS
-from oneword.maps.pooling import POOLINGS
+from oneword.maps.outputs import OUTPUTS, POOLINGS
 from tests.text.tiny_models import write_model
 
 BARS = {"beaten": "0", "minilm_pooled_best_attack": "≥ 0.9", "ratio_7": "≤ 1.3", "ratio_32": "≤ 1.6"}

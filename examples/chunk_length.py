@@ -3,23 +3,14 @@
 python examples/chunk_length.py
 """
 
-import warnings
-
-from oneword.auditing.audit import audit
-from oneword.auditing.model import EncoderModel
-from oneword.auditing.question import Question
-from oneword.text.corpora import Corpus
+import oneword as ow
 
 NOISE = ("synonym", "stop word", "typo", "punctuation")
-ASKED = Question(lengths=(32, 64), texts=14, types=("negation", "antonym", *NOISE), share=0.75)
+SHARE = 0.75
 
 
 def main() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows that cannot be used are skipped, and reported
-        texts = Corpus.load().texts
-    encoder = EncoderModel.load("minilm")
-    found = audit([encoder], texts, ASKED)
+    found = ow.audit(lengths=[32, 64], most_texts=14, edits=("negation", "antonym", *NOISE), share=SHARE)
     for type, lines in found.lengths[found.lengths["kind"] == "signal"].groupby("type", sort=False):
         print(f"\n{type}: the share of reviews in which it moves the vector more than their own noise does")
         for line in lines.itertuples():
@@ -27,7 +18,7 @@ def main() -> None:
                   f"change {line.change:.3f}, {line.times_noise:.1f} times that of noise")  # fmt: skip
     print()
     for line in found.chunks.itertuples():
-        print(f"to hear {line.type} in {ASKED.share:.0%} of reviews: {line.outcome}")
+        print(f"to hear {line.type} in {SHARE:.0%} of reviews: {line.advice}")
 
     # Each change was made, so the largest at a length is a lower bound on what one word can do there.
     for length, some in found.edits.groupby("length"):

@@ -4,22 +4,14 @@ twin with weights drawn anew.
 python examples/notices_not.py
 """
 
-import warnings
+import oneword as ow
 
-from oneword.auditing.audit import audit
-from oneword.auditing.model import EncoderModel
-from oneword.auditing.question import Question
-from oneword.text.corpora import Corpus
-
-ASKED = Question(lengths=(16,), texts=12, types=("negation", "antonym", "synonym", "stop word", "typo", "punctuation"))
+EDITS = ("negation", "antonym", "synonym", "stop word", "typo", "punctuation")
 
 
 def main() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows that cannot be used are skipped, and reported
-        texts = Corpus.load().texts
-    encoder, twin = EncoderModel.load("minilm"), EncoderModel.load("minilm", random_init=0)
-    found = audit([encoder], texts, ASKED, beside=[twin])
+    encoder, twin = ow.TransformerFeatures.load("minilm"), ow.TransformerFeatures.load("minilm", random_init=0)
+    found = ow.audit(encoder, references=twin, lengths=[16], most_texts=12, edits=EDITS)
     for model, lines in found.types.groupby("model", sort=False):
         print(f"\n{model}: how far one word moves the vector of a review")
         for line in lines.itertuples():

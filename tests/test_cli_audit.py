@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from oneword.auditing import model as audit_model
+from oneword.auditing import encoders
 from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 from tests.text.tiny_bert import needs_minilm, needs_reviews, write_tiny
 
@@ -29,9 +29,10 @@ def audit(oneword, files, monkeypatch):
     known = {"keen": KEEN, "deaf": DEAF}
 
     def load(name, *, random_init=None, **options):
-        return known[name] if random_init is None else Bag(f"{name} re-initialised (seed {random_init})")
+        found = known[name] if random_init is None else Bag(f"{name} re-initialised (seed {random_init})")
+        return encoders.AuditedEncoder.of(found)
 
-    monkeypatch.setattr(audit_model.EncoderModel, "load", load)
+    monkeypatch.setattr(encoders, "load_encoder", load)
     return lambda *arguments: oneword("audit", "--file", str(files), *FAST, *arguments)
 
 
@@ -51,14 +52,14 @@ def test_intervals_are_no_markup():
     from oneword.report.audit.terminal import AuditView
 
     chunks = pd.DataFrame([{"model": "m", "type": "name", "chunk": 73.0, "chunk_low": 0.0, "chunk_high": 83.0,
-                            "shortest": 32, "longest": 256, "outcome": ""}])  # fmt: skip
+                            "shortest": 32, "longest": 256, "unit": "tokens", "advice": ""}])  # fmt: skip
     numbers = dict.fromkeys(
         [f"{name}{end}" for name in ("change", "auc", "decay") for end in ("", "_low", "_high")], 0.5
     )
     types = pd.DataFrame(
         [{"model": "m", "type": "name", "kind": "signal", "edits": 1, "unseen": 0, "cosine": 1.0} | numbers]
     )
-    about = {"share": 0.95, "quantile": 0.5, "texts": 1, "lengths": [32], "seed": 0}
+    about = {"share": 0.95, "noise_quantile": 0.5, "texts": 1, "lengths": [32], "seed": 0}
     empty = pd.DataFrame()
     tables = {"types": types, "chunks": chunks, "worst": empty, "verdicts": empty}
     console = Console(width=200, file=io.StringIO())
@@ -80,7 +81,7 @@ def test_a_deaf_encoder_fails_with_exit_code_1_and_a_junit_failure(audit, tmp_pa
 def test_thresholds_decide_the_exit_code(audit, tmp_path):
     limits = tmp_path / "limits.toml"
     limits.write_text("[auc]\nnegation = 0.8\n[ceiling]\ntypo = 0.9\n")
-    assert audit("--model", "keen", "--thresholds", str(limits), "--quiet").returncode == 0
+    assert audit("--model", "keen", "--threshold", str(limits), "--quiet").returncode == 0
     missed = audit("--model", "keen", "--threshold", "floor.negation=99")
     assert missed.returncode == 1
     assert "wanted at least 99" in missed.stdout
@@ -92,13 +93,14 @@ def test_models_are_compared_and_twins_are_not_judged(audit):
     assert names == {"keen", "deaf", "keen re-initialised (seed 0)", "deaf re-initialised (seed 0)"}
     assert {line["model"] for line in found["verdicts"]} == {"keen", "deaf"}
     assert found["passed"] is False
-    assert found["format"] == "oneword.auditing/1"
+    assert found["format"] == "oneword.audit/2"
 
 
 def test_tables_open_in_pandas_and_agree(audit, tmp_path):
     places = {name: str(tmp_path / f"edits.{name}") for name in ("csv", "parquet", "json")}
-    run = audit("--model", "keen", *(part for name, place in places.items() for part in (f"--{name}", place)))
+    run = audit("--model", "keen", "--table", places["csv"], "--json", places["json"])
     assert run.returncode == 0, run.stderr
+    assert audit("--model", "keen", "--table", places["parquet"], "--quiet").returncode == 0
     csv, parquet = pd.read_csv(places["csv"], keep_default_na=False), pd.read_parquet(places["parquet"])
     content = json.loads((tmp_path / "edits.json").read_text(encoding="utf-8"))
     assert len(csv) == len(parquet) == len(content["edits"]) > 100
@@ -153,7 +155,7 @@ def test_help_teaches_by_examples(oneword):
         (["--edit", "negatoin"], "did you mean 'negation'"),
         (["--threshold", "acu.negation=0.7"], "did you mean 'auc'"),
         (["--threshold", "auc.negatoin=0.7"], "did you mean 'negation'"),
-        (["--thresholds", "nowhere.toml"], "nowhere.toml"),
+        (["--threshold", "nowhere.toml"], "nowhere.toml"),
         (["--pairs", "nowhere.csv"], "nowhere.csv"),
         (["--file", "nowhere.txt"], "nowhere.txt"),
         (["--column", "x"], "expected"),
@@ -162,6 +164,10 @@ def test_help_teaches_by_examples(oneword):
         (["--junit", "nowhere/a.xml"], "folder"),
         (["--dtype", "int8"], "--dtype"),
         (["--share", "2"], "share"),
+        (["--set", "each=0"], "each"),
+        (["--set", "eech=2"], "--set each="),
+        (["--set", "each=two"], "--set each=two"),
+        (["--table", "a.txt"], ".csv or .parquet"),
     ],
 )
 def test_bad_input_is_one_line(audit, arguments, says):

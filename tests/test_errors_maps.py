@@ -25,7 +25,7 @@ from oneword.maps.base import FeatureMap, ModuleFeatures
 from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.maps.scores import SCORES, ReLU, score
-from oneword.text.synthetic import gaussian
+from oneword.text.context import gaussian
 
 N, D = 4, 3
 X = gaussian(N, D, seed=0).X

@@ -1,16 +1,31 @@
 """The public names: few, all there, none heavy until used."""
 
+import doctest
 import subprocess
 import sys
 
+import pytest
+
 import oneword as ow
+
+EXAMPLES = [name for name in ow.__all__ if ">>> " in (getattr(ow, name).__doc__ or "")]
 
 
 def test_every_public_name_is_there_and_documented():
-    assert len(ow.__all__) <= 30
+    assert len(ow.__all__) <= 40
     for name in ow.__all__:
         assert hasattr(ow, name)
         assert name == "__version__" or getattr(ow, name).__doc__
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_of_a_docstring_gives_what_it_says(name):
+    found = doctest.DocTestFinder(recurse=False).find(getattr(ow, name), name, globs={})
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    said: list[str] = []
+    for test in found:
+        runner.run(test, out=said.append)
+    assert runner.failures == 0, "".join(said)
 
 
 def test_unknown_names_are_attribute_errors():

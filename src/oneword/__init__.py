@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from oneword._version import __version__
 
 if TYPE_CHECKING:
+    from oneword.auditing.result import Audit
+    from oneword.auditing.verb import audit
     from oneword.bounds.certificate import Certify
     from oneword.errors import OnewordError
-    from oneword.experiments.sweep import sweep
+    from oneword.experiments.run import sweep
     from oneword.maps.activations import Activation
     from oneword.maps.attention import AttentionFeatures
     from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
@@ -32,15 +34,15 @@ if TYPE_CHECKING:
     from oneword.sets.constraints import Ball, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
-    from oneword.text.context import Context
+    from oneword.text.context import Context, clustered, gaussian
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
-    from oneword.text.synthetic import clustered, gaussian
 
 _HOME = {
     "Activation": "maps.activations",
     "Ascent": "search.ascent",
     "AttentionFeatures": "maps.attention",
+    "Audit": "auditing.result",
     "Ball": "sets.constraints",
     "Certify": "bounds.certificate",
     "Context": "text.context",
@@ -62,17 +64,19 @@ _HOME = {
     "Vectors": "sets.vocabulary",
     "Vocabulary": "sets.vocabulary",
     "Words": "sets.vocabulary",
-    "clustered": "text.synthetic",
+    "audit": "auditing.verb",
+    "clustered": "text.context",
     "encode": "text.encoders",
-    "gaussian": "text.synthetic",
+    "gaussian": "text.context",
     "sensitivity": "sup.verb",
-    "sweep": "experiments.sweep",
+    "sweep": "experiments.run",
 }
 
 __all__ = [
     "Activation",
     "Ascent",
     "AttentionFeatures",
+    "Audit",
     "Ball",
     "Certify",
     "Context",
@@ -95,6 +99,7 @@ __all__ = [
     "Vocabulary",
     "Words",
     "__version__",
+    "audit",
     "clustered",
     "encode",
     "gaussian",

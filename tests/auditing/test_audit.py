@@ -1,25 +1,26 @@
 """The whole audit on encoders that are understood."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from oneword.auditing.audit import audit
-from oneword.auditing.cuts import cut, cuts, drawn
+import oneword as ow
 from oneword.auditing.edits import Edit
-from oneword.auditing.question import Question
-from oneword.auditing.thresholds import Thresholds
-from oneword.errors import NonFiniteError, RangeError, TextError, UnknownNameError, ZeroNormError
+from oneword.auditing.encoders import NAMED, AuditedEncoder, load_encoder
+from oneword.auditing.measurement import cut_text, cut_texts, sample_texts
+from oneword.errors import NonFiniteError, RangeError, ShapeError, TextError, UnknownNameError, ZeroNormError
 from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 
-ASKED = Question(lengths=(8, 16, 32), texts=12, resamples=99)
-QUICK = replace(ASKED, lengths=(8, 32), types=("negation", "typo", "stop word"))
+ASKED = {"lengths": (8, 16, 32), "most_texts": 12, "resamples": 99}
+QUICK = {**ASKED, "lengths": (8, 32), "edits": ("negation", "typo", "stop word")}
+KEEN_ENCODER = AuditedEncoder.of(KEEN)
 
 
 @pytest.fixture(scope="module")
 def found():
-    return audit([KEEN, DEAF], reviews(), ASKED, beside=[Bag()])
+    return ow.audit([KEEN, DEAF], reviews(), references=Bag(), **ASKED)
 
 
 def line(table, model, type):
@@ -41,7 +42,7 @@ def test_an_encoder_that_hears_not_passes_and_a_deaf_one_fails(found):
 def test_models_beside_are_measured_and_not_judged(found):
     assert set(found.types["model"]) == {"keen", "deaf", "bag"}
     assert set(found.verdicts["model"]) == {"keen", "deaf"}
-    assert audit([KEEN], reviews(), QUICK, beside=[DEAF]).passed
+    assert ow.audit(KEEN, reviews(), references=[DEAF], **QUICK).passed
 
 
 def test_changes_are_those_of_the_vectors(found):
@@ -77,7 +78,7 @@ def test_examples_are_the_least_noticed_and_the_most_moved(found):
 
 
 def test_the_seed_decides():
-    once, again, other = (audit([KEEN], reviews(), replace(QUICK, seed=seed)) for seed in (3, 3, 4))
+    once, again, other = (ow.audit(KEEN, reviews(), **QUICK, seed=seed) for seed in (3, 3, 4))
     assert once.types.equals(again.types)
     assert not once.edits["change"].equals(other.edits["change"])
 
@@ -86,8 +87,8 @@ def test_own_pairs_are_whole_texts_beside_rule_made_noise():
     text = "I would say that the film was really good , and long"
     pairs = [Edit("own signal", "signal", text, text.replace("good", "not good"), 0),
              Edit("tone", "noise", text, text.replace("long", "lengthy"), 0)]  # fmt: skip
-    found = audit([KEEN], [], Question(lengths=(8,), resamples=99), pairs=pairs,
-                  thresholds=Thresholds.read(None, ["auc.own signal=0.6"]))  # fmt: skip
+    limits = {"auc": {"own signal": 0.6}}
+    found = ow.audit(KEEN, lengths=(8,), resamples=99, pairs=pairs, thresholds=limits)
     own = found.edits[found.edits["made"] == "own"]
     assert set(own["type"]) == {"own signal", "tone"}
     assert (own["length"] == 0).all()
@@ -99,8 +100,8 @@ def test_an_own_pair_that_is_too_long_keeps_its_number():
     """Else later pairs are shown in the words of another text."""
     texts = ["so long " * 20, "it was good", "she was happy"]
     pairs = [Edit("tone", "signal", text, text + " not", 0) for text in texts]
-    asked = Question(lengths=(4,), types=("typo",), resamples=99)
-    found = audit([replace(KEEN, longest=16)], ["it is the film that we have seen"], asked, pairs=pairs)
+    asked = {"lengths": (4,), "edits": ("typo",), "resamples": 99}
+    found = ow.audit(replace(KEEN, longest=16), ["it is the film that we have seen"], pairs=pairs, **asked)
     shown = found.edits[found.edits["type"] == "tone"]
     assert [found.texts[k] for k in shown["text"]] == texts[1:]
     assert (shown["characters"] == [len(found.texts[k]) for k in shown["text"]]).all()
@@ -108,13 +109,13 @@ def test_an_own_pair_that_is_too_long_keeps_its_number():
 
 def test_a_signal_for_which_no_text_has_a_place_is_no_success():
     texts = [f"the {word} was really good, and long" for word in ("film", "story", "actor")]
-    asked = Question(lengths=(8,), types=("number",), resamples=99)
-    found = audit([KEEN], texts, asked)
+    asked = {"lengths": (8,), "resamples": 99}
+    found = ow.audit(KEEN, texts, edits=("number",), **asked)
     assert found.edits.empty
     assert not found.passed
     assert "nothing was measured of number" in found.verdicts.set_index("what").loc["heard.number", "why"]
     assert "number: nothing was measured with keen, no text had a place for it" in found.notes
-    unnamed = audit([KEEN], texts, replace(asked, types=None))
+    unnamed = ow.audit(KEEN, texts, **asked)
     assert "heard.number" not in set(unnamed.verdicts["what"])
     assert any(note.startswith("number: nothing was measured") for note in unnamed.notes)
 
@@ -122,25 +123,25 @@ def test_a_signal_for_which_no_text_has_a_place_is_no_success():
 def test_cuts_are_whole_words_of_at_most_n_tokens():
     text = reviews(1)[0]
     for n in (4, 8, 16):
-        words = cut(text, n, KEEN)
+        words = cut_text(text, n, KEEN_ENCODER)
         assert text.startswith(words)
         assert len(KEEN.tokens(words)) <= n
         assert words.split() == text.split()[: len(words.split())]
-    assert cut("a-b-c-d-e", 3, KEEN) == ""
-    twice = list(cuts([text, text + " more"], KEEN, (8,)))
+    assert cut_text("a-b-c-d-e", 3, KEEN_ENCODER) == ""
+    twice = list(cut_texts([text, text + " more"], KEEN_ENCODER, (8,)))
     assert len(twice) == 1  # beginnings that coincide
 
 
 def test_long_texts_come_first_and_each_once():
     texts = ["short text", *reviews(3), reviews(3)[0]]
-    found = drawn(texts, KEEN, (8, 32), 4, seed=0)
+    found = sample_texts(texts, KEEN_ENCODER, (8, 32), 4, seed=0)
     assert found[-1] == "short text"
     assert sorted(found[:3]) == sorted(reviews(3))
 
 
 def test_edits_that_do_not_fit_the_window_are_left_out_and_counted():
     small = replace(KEEN, longest=16)
-    found = audit([small], reviews(), replace(QUICK, lengths=(8, 16, 32)))
+    found = ow.audit(small, reviews(), **QUICK | {"lengths": (8, 16, 32)})
     assert found.edits["tokens"].max() <= 16
     assert any("longer than its window" in note for note in found.notes)
     assert any("so nothing at 32" in note for note in found.notes)
@@ -159,18 +160,84 @@ def test_bad_vectors_are_named(change, error, says):
             return change(super().vectors(texts))
 
     with pytest.raises(error, match=says):
-        audit([Broken()], reviews(), QUICK)
+        ow.audit(Broken(), reviews(), **QUICK)
 
 
 def test_bad_questions_are_named():
     with pytest.raises(RangeError, match="at least 64 tokens"):
-        audit([KEEN], ["a short text"], Question(lengths=(64,)))
+        ow.audit(KEEN, ["a short text"], lengths=(64,))
     with pytest.raises(RangeError, match="window"):
-        audit([KEEN], reviews(), Question(lengths=(512,)))
+        ow.audit(KEEN, reviews(), lengths=(512,))
     with pytest.raises(TextError, match="at least one text"):
-        audit([KEEN], ["  "], ASKED)
+        ow.audit(KEEN, ["  "], **ASKED)
     with pytest.raises(UnknownNameError, match="twice"):
-        audit([KEEN], reviews(), ASKED, beside=[KEEN])
-    for bad in ({"texts": 0}, {"lengths": ()}, {"share": 1.5}, {"quantile": -1}, {"each": 0}):
-        with pytest.raises(RangeError):
-            Question(**bad)
+        ow.audit(KEEN, reviews(), references=KEEN, **ASKED)
+    for bad in ({"most_texts": 0}, {"lengths": ()}, {"share": 1.5}, {"noise_quantile": -1}, {"each": 0}):
+        with pytest.raises(RangeError, match=f"audit: expected {next(iter(bad))} to "):
+            ow.audit(KEEN, reviews(), **bad)
+    with pytest.raises(TextError, match="a list of texts, got one string"):
+        ow.audit(KEEN, "one text")
+    with pytest.raises(UnknownNameError, match="a function from texts to vectors, got 3"):
+        ow.audit(3, reviews())
+    with pytest.raises(RangeError, match="at least one model"):
+        ow.audit([], reviews(), references=KEEN)
+
+
+# Encoders that are no transformers ----------------------------------------------------------------------------------
+
+
+def test_a_function_is_audited_and_counted_in_words():
+    found = ow.audit(KEEN.vectors, reviews(), **QUICK)
+    assert found.passed
+    edits = found.edits
+    texts = [found.texts[each["text"]][: each["characters"]] for each in edits.to_dict("records")]
+    assert edits["tokens"].tolist() == [len(text.split()) for text in texts]
+    assert set(found.chunks["unit"]) == {"words"}
+    by_name = ow.audit({"mine": KEEN.vectors, "other": DEAF.vectors}, reviews(), **QUICK)
+    assert by_name.about["judged"] == ["mine", "other"]
+    assert by_name.types[by_name.types["model"] == "mine"]["change"].tolist() == found.types["change"].tolist()
+
+
+def test_what_a_function_cannot_see_is_no_noise():
+    found = ow.audit(KEEN.vectors, reviews(), lengths=(8, 16), edits=("negation", "case"), resamples=99)
+    case = line(found.types, "vectors", "case")
+    assert case["unseen"] == case["edits"] > 0
+    assert any("case: vectors gives the same vector with and without it" in note for note in found.notes)
+
+
+def test_an_encoder_with_a_name_is_found_by_it(monkeypatch):
+    monkeypatch.setitem(NAMED, "bag of words", lambda: KEEN.vectors)
+    assert ow.audit("bag of words", reviews(), **QUICK).about["judged"] == ["bag of words"]
+    with pytest.raises(RangeError, match="no layer for bag of words"):
+        load_encoder("bag of words", layer=1)
+
+
+def test_vectors_of_the_wrong_shape_are_named():
+    with pytest.raises(ShapeError, match="one vector for each of"):
+        ow.audit(lambda texts: np.ones(3), reviews(), **QUICK)
+
+
+# The result -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_result_shows_and_saves_itself(found, tmp_path):
+    from rich.console import Console
+
+    console = Console(record=True, width=140, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(found)
+    shown = console.export_text()
+    assert "AUC against noise" in shown
+    html = found._repr_html_()
+    assert "AUC against noise" in html
+    assert "deaf to negation" in html
+    assert repr(found).startswith("Audit(keen, deaf, bag: ")
+    content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert content["format"] == "oneword.audit/2"
+    assert len(content["edits"]) == len(found.to_pandas())
+    assert found.save_junit(tmp_path / "a.xml").read_text().count("<testcase") == len(found.verdicts)
+
+
+def test_a_notebook_shows_texts_as_texts():
+    found = ow.audit({"<b>": KEEN}, reviews(), **QUICK)
+    assert "<b><b></b>" not in found._repr_html_()
+    assert "&lt;b&gt;" in found._repr_html_()

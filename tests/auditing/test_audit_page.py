@@ -4,25 +4,21 @@ import re
 
 import pytest
 
-from oneword.auditing.audit import audit
-from oneword.auditing.question import Question
+import oneword as ow
 from oneword.report.audit.page import render
 from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 from tests.pages import SCHEMES, SIZES, opened
 from tests.survey_cases import EVIL, QUOTES
-
-TABLES = ("edits", "types", "against", "lengths", "chunks", "worst", "verdicts")
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     pytest.importorskip("jinja2")
     texts = [f"{text} {EVIL} {QUOTES}" for text in reviews()]
-    asked = Question(lengths=(8, 32), types=("negation", "antonym", "stop word", "typo", "case"), resamples=99)
-    found = audit([KEEN, DEAF], texts, asked, beside=[Bag(f"bag {QUOTES}")])
-    tables = {name: getattr(found, name) for name in TABLES}
+    edits = ("negation", "antonym", "stop word", "typo", "case")
+    found = ow.audit([KEEN, DEAF], texts, references=Bag(f"bag {QUOTES}"), lengths=(8, 32), edits=edits, resamples=99)
     place = tmp_path_factory.mktemp("out") / "audit.html"
-    return render(tables, found.about, [*found.notes, EVIL], place, command=f"oneword '{QUOTES}'")
+    return render(found.tables, found.about, [*found.notes, EVIL], place, command=f"oneword '{QUOTES}'")
 
 
 def test_texts_are_escaped_and_nothing_outside_is_named(path):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from oneword.auditing.chunks import LEAST_TEXTS, advice, hearing, shares
+from oneword.auditing.detection import LEAST_TEXTS, chunk_advice, hearing, shares
 
 LENGTHS = (16, 32, 64, 128)
 
@@ -31,29 +31,29 @@ def test_a_text_hears_above_the_quantile_of_its_own_noise():
 
 
 def test_the_crossing_is_interpolated_in_log_n_and_rounded_down():
-    found = advice(heard(40, 36, 20, 10), 0.95, resamples=199)  # 100 %, 90 %: half way, at 16·√2
+    found = chunk_advice(heard(40, 36, 20, 10), 0.95, resamples=199)  # 100 %, 90 %: half way, at 16·√2
     assert found.longest_chunk == math.floor(16 * math.sqrt(2))
-    assert found.outcome == "≤ 22 tokens"
+    assert found.in_words() == "≤ 22 tokens"
     assert found.low <= found.longest_chunk <= found.high
 
 
 def test_honest_outcomes():
     none, all_of_them = (
-        advice(heard(20, 10, 5, 0), 0.95, resamples=99),
-        advice(heard(40, 40, 40, 40), 0.95, resamples=99),
+        chunk_advice(heard(20, 10, 5, 0), 0.95, resamples=99),
+        chunk_advice(heard(40, 40, 40, 40), 0.95, resamples=99),
     )
     assert (none.longest_chunk, none.high) == (0.0, 0.0)
-    assert none.outcome == "at no length tried (from 16)"
+    assert none.in_words() == "no tested length (from 16)"
     assert (all_of_them.longest_chunk, all_of_them.high) == (128.0, 128.0)
-    assert all_of_them.outcome == "at every length tried (≥ 128)"
-    few = advice(heard(3, 3, 3, 3, texts=LEAST_TEXTS - 1), 0.95, resamples=99)
+    assert all_of_them.in_words() == "every tested length (≥ 128)"
+    few = chunk_advice(heard(3, 3, 3, 3, texts=LEAST_TEXTS - 1), 0.95, resamples=99)
     assert math.isnan(few.longest_chunk)
-    assert "too few texts" in few.outcome
+    assert "too few texts" in few.in_words()
 
 
 def test_texts_that_all_agree_are_no_certainty():
     """40 of 40 may be 92 % of all texts; 80 of 80 are 95 % at the least."""
-    few, many = (advice(heard(*(4 * [count]), texts=count), 0.95, resamples=99) for count in (40, 80))
+    few, many = (chunk_advice(heard(*(4 * [count]), texts=count), 0.95, resamples=99) for count in (40, 80))
     assert (few.low, many.low) == (0.0, 128.0)
 
 
@@ -61,7 +61,7 @@ def test_a_share_that_rises_by_chance_is_levelled():
     found = shares(heard(36, 40, 20, 20))
     np.testing.assert_allclose(found["falling"], [0.95, 0.95, 0.5, 0.5])
     assert found["share"].tolist() == [0.9, 1.0, 0.5, 0.5]
-    assert advice(heard(36, 40, 20, 20), 0.95, resamples=99).longest_chunk == 32
+    assert chunk_advice(heard(36, 40, 20, 20), 0.95, resamples=99).longest_chunk == 32
     assert (found["low"] < found["share"]).all()
 
 
@@ -72,6 +72,6 @@ def test_texts_that_were_not_asked_at_a_length_do_not_count():
 
 
 def test_more_texts_make_the_interval_narrower():
-    few, many = (advice(heard(c, c * 0.9, c * 0.6, 0, texts=c), 0.8, resamples=999) for c in (20, 400))
+    few, many = (chunk_advice(heard(c, c * 0.9, c * 0.6, 0, texts=c), 0.8, resamples=999) for c in (20, 400))
     assert many.high - many.low < 0.6 * (few.high - few.low)
     assert many.longest_chunk == pytest.approx(few.longest_chunk, rel=0.1)

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneword.auditing import noise_rules, signal_rules
-from oneword.auditing.edits import difference, edited
-from oneword.auditing.english import fits_article
-from oneword.auditing.lexicon import swaps
-from oneword.auditing.rules import NAMES, RULES, chosen
+from oneword.auditing import rules
+from oneword.auditing.edits import difference, edits_by
+from oneword.auditing.english import fits_article, swaps
+from oneword.auditing.rules import RULES, TYPES, rules_of
 from oneword.errors import UnknownNameError
 from tests.auditing.cases import SENTENCES, reviews
 
@@ -45,35 +44,35 @@ def every(places, text):
     ],
 )
 def test_negation(text, wanted):
-    assert every(signal_rules.negations, text) == wanted
+    assert every(rules.negations, text) == wanted
 
 
 def test_numbers_keep_their_form():
-    made = every(signal_rules.numbers, "In 1994 it took 25 men and three boats")
+    made = every(rules.numbers, "In 1994 it took 25 men and three boats")
     assert "In 1987 it took 25 men and three boats" in made
     assert "In 1994 it took 95 men and three boats" in made
     assert "In 1994 it took 25 men and seven boats" in made
     assert not any("994 it" in text for text in made if "1994" not in text)
-    assert every(signal_rules.numbers, "v2.5 and 8/10 and $30") == set()  # parts of something else
-    assert every(signal_rules.numbers, "at 10:30 sharp") == set()
-    assert "Part 7: the end" in every(signal_rules.numbers, "Part 2: the end")
-    assert every(signal_rules.numbers, "an 8 again") == set()  # no other digit takes "an"
-    assert "a 80 again" not in every(signal_rules.numbers, "a 10 again")
+    assert every(rules.numbers, "v2.5 and 8/10 and $30") == set()  # parts of something else
+    assert every(rules.numbers, "at 10:30 sharp") == set()
+    assert "Part 7: the end" in every(rules.numbers, "Part 2: the end")
+    assert every(rules.numbers, "an 8 again") == set()  # no other digit takes "an"
+    assert "a 80 again" not in every(rules.numbers, "a 10 again")
 
 
 def test_names_are_swapped_within_their_list():
-    made = every(signal_rules.names, "Anna's book, annas book")
+    made = every(rules.names, "Anna's book, annas book")
     assert "Maria's book, annas book" in made
     assert not any("John" in text for text in made)
 
 
 def test_opposites_and_synonyms_keep_capitals_and_articles():
-    assert every(signal_rules.antonyms, "Good films") == {"Bad films"}
-    assert every(signal_rules.antonyms, "the Good Wife") == set()  # a name
-    assert every(signal_rules.antonyms, "an excellent film") == {"an awful film"}
-    assert every(noise_rules.synonyms, "a film") == {"a movie"}
-    assert every(noise_rules.synonyms, "an odd man") == set()  # "an strange man" would be a second change
-    assert every(signal_rules.antonyms, "a dishonest clerk") == set()  # "a honest clerk"
+    assert every(rules.antonyms, "Good films") == {"Bad films"}
+    assert every(rules.antonyms, "the Good Wife") == set()  # a name
+    assert every(rules.antonyms, "an excellent film") == {"an awful film"}
+    assert every(rules.synonyms, "a film") == {"a movie"}
+    assert every(rules.synonyms, "an odd man") == set()  # "an strange man" would be a second change
+    assert every(rules.antonyms, "a dishonest clerk") == set()  # "a honest clerk"
 
 
 @pytest.mark.parametrize("word", ["hour", "honest", "apple", "uninteresting", "onerous", "unidentified"])
@@ -86,42 +85,42 @@ def test_articles_follow_the_sound(word):
 
 
 def test_words_of_a_phrase_stay():
-    assert every(signal_rules.antonyms, "he left before long") == set()
-    assert every(signal_rules.antonyms, "he left before noon") == {"he left after noon"}
+    assert every(rules.antonyms, "he left before long") == set()
+    assert every(rules.antonyms, "he left before noon") == {"he left after noon"}
     for text in ("she turned on the light", "they killed him", "it took a while"):
-        assert every(noise_rules.synonyms, text) == set()
+        assert every(rules.synonyms, text) == set()
 
 
 def test_stop_words_go_where_nothing_is_lost():
-    assert every(noise_rules.stop_words, "it was really good") == {"it was good"}
-    assert every(noise_rules.stop_words, "it was not very good") == set()
-    assert every(noise_rules.stop_words, "only a few") == set()
-    assert every(noise_rules.stop_words, "in quite a few") == set()  # which are many
-    assert every(noise_rules.stop_words, "but a really interesting film") == {"but really interesting film"}
-    assert "but a bad film" in every(noise_rules.stop_words, "but a really bad film")
+    assert every(rules.stop_words, "it was really good") == {"it was good"}
+    assert every(rules.stop_words, "it was not very good") == set()
+    assert every(rules.stop_words, "only a few") == set()
+    assert every(rules.stop_words, "in quite a few") == set()  # which are many
+    assert every(rules.stop_words, "but a really interesting film") == {"but really interesting film"}
+    assert "but a bad film" in every(rules.stop_words, "but a really bad film")
     for text in ("love rather than money", "I would rather die", "I'd rather die", "it doesn’t really work"):
-        assert every(noise_rules.stop_words, text) == set()
-    assert every(noise_rules.stop_words, "I think that he left") == {"I think he left"}
-    assert every(noise_rules.stop_words, "I saw that film") == set()
+        assert every(rules.stop_words, text) == set()
+    assert every(rules.stop_words, "I think that he left") == {"I think he left"}
+    assert every(rules.stop_words, "I saw that film") == set()
 
 
 def test_typos_swap_two_inner_letters():
-    assert every(noise_rules.typos, "story") == {"sotry", "stroy", "stoyr"}
-    assert every(noise_rules.typos, "film") == set()
-    assert "trial" not in every(noise_rules.typos, "trail")
+    assert every(rules.typos, "story") == {"sotry", "stroy", "stoyr"}
+    assert every(rules.typos, "film") == set()
+    assert "trial" not in every(rules.typos, "trail")
 
 
 def test_punctuation_and_case():
-    made = every(noise_rules.punctuation, "Good, but slow and long.")
+    made = every(rules.punctuation, "Good, but slow and long.")
     assert made == {"Good but slow and long.", "Good, but slow, and long.", "Good, but slow and long"}
-    assert every(noise_rules.punctuation, "good  and long") == {"good,  and long"}
-    assert every(noise_rules.cases, "a Good film") == {"a Good Film", "a Good FILM"}
+    assert every(rules.punctuation, "good  and long") == {"good,  and long"}
+    assert every(rules.cases, "a Good film") == {"a Good Film", "a Good FILM"}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.type)
 def test_all_but_one_place_stays(rule):
     for text in [*SENTENCES, *reviews(4)]:
-        for edit in edited(text, rule, seed=0, most=3):
+        for edit in edits_by(text, rule, seed=0, most=3):
             start, end, new_end = difference(edit.text, edit.edited)
             assert edit.edited != text
             assert edit.text == text
@@ -132,20 +131,20 @@ def test_all_but_one_place_stays(rule):
 
 
 def test_every_rule_finds_a_place_somewhere():
-    assert {edit.type for text in reviews(4) for rule in RULES for edit in edited(text, rule, seed=0)} == set(NAMES)
+    assert {edit.type for text in reviews(4) for rule in RULES for edit in edits_by(text, rule, seed=0)} == set(TYPES)
 
 
 def test_the_seed_decides_and_places_differ():
     text, rule = reviews(1)[0], RULES[0]
-    assert edited(text, rule, seed=1, most=3) == edited(text, rule, seed=1, most=3)
-    assert len({edit.edited for edit in edited(text, rule, seed=1, most=3)}) == 3
-    assert len({edited(text, rule, seed=k)[0].edited for k in range(8)}) > 1
+    assert edits_by(text, rule, seed=1, most=3) == edits_by(text, rule, seed=1, most=3)
+    assert len({edit.edited for edit in edits_by(text, rule, seed=1, most=3)}) == 3
+    assert len({edits_by(text, rule, seed=k)[0].edited for k in range(8)}) > 1
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_edited_or_left(text):
     for rule in RULES:
-        for edit in edited(text, rule, seed=0):
+        for edit in edits_by(text, rule, seed=0):
             assert edit.edited != text
 
 
@@ -180,4 +179,4 @@ def test_word_lists_are_large_and_do_not_contradict_themselves():
 
 def test_an_unknown_type_names_the_nearest():
     with pytest.raises(UnknownNameError, match="did you mean 'negation'"):
-        chosen(["negatoin"])
+        rules_of(["negatoin"])

@@ -35,7 +35,7 @@ def test_pairs_with_and_without_types(tmp_path):
         ("", FileFormatError, "names of the columns"),
         (HEAD, FileFormatError, "at least one pair"),
         (HEAD + "a,a,noise,\n", FileFormatError, "the same"),
-        (HEAD + "a,b,niose,\n", UnknownNameError, "line 2 of pairs.csv; did you mean 'noise'"),
+        (HEAD + "a,b,niose,\n", UnknownNameError, "line 2 of pairs.csv: .*did you mean 'noise'"),
         (HEAD + "a,b,noise,negation\n", FileFormatError, "'negation' as signal"),
         (HEAD + "a,b,noise,x\na,c,signal,x\n", FileFormatError, "'x' as noise"),
     ],

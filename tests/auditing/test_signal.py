@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import mannwhitneyu
 
-from oneword.auditing.signal import auc, decay, typical
+from oneword.auditing.detection import auc, decay, typical
 
 
 def table(changes, *, texts=None, length=16):

@@ -20,7 +20,7 @@ from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import replace_rows
 from oneword.search.ascent import Ascent, ascend
 from oneword.sets.constraints import Ball
-from oneword.text.synthetic import gaussian
+from oneword.text.context import gaussian
 
 # What a plain forward pass in float64 rounds.
 ACCURACY = 1e-9

@@ -27,7 +27,7 @@ from oneword.maps.scores import GroupedScore, Score, Softmax
 from oneword.maps.scores.elementwise import ElementwiseScore
 from oneword.search.ascent import Ascent, ascend
 from oneword.sets.constraints import Ball, Constraint, Sphere
-from oneword.text.synthetic import clustered, gaussian
+from oneword.text.context import clustered, gaussian
 
 BALL, PLAIN = Ball(), Certify.plain()
 MAPS_OF_ATTENTION = ("softmax", "relu", "sparsemax", "sigmoid", "linear", "relu-unnormalised")

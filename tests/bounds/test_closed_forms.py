@@ -22,7 +22,7 @@ from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.rescored_probe import RescoredProbe
 from oneword.search.ascent import Ascent, ascend
 from oneword.sets.constraints import Ball
-from oneword.text.synthetic import clustered, gaussian
+from oneword.text.context import clustered, gaussian
 
 SCORES = ("sparsemax", "sigmoid", "linear", "relu-unnormalised")
 SIZES = ((1, 4), (2, 3), (8, 3), (6, 9))  # one word, two, more words than dimensions, fewer

@@ -12,7 +12,7 @@ from oneword.learning import Interpolator, NewSample
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, ModuleFeatures
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
-from oneword.text.synthetic import clustered, gaussian
+from oneword.text.context import clustered, gaussian
 
 
 @dataclass(frozen=True)

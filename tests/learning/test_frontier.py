@@ -13,7 +13,7 @@ from oneword.learning import Interpolator, Training, WordChange
 from oneword.learning.descent import EFFORT
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import ModuleFeatures
-from oneword.text.synthetic import gaussian
+from oneword.text.context import gaussian
 from tests.learning.cases import CASES, Case, changed, flat, moves, named, sample
 
 GRID = [0.05, 0.5, 1.5]

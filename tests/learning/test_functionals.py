@@ -10,7 +10,7 @@ from torch import Tensor
 from oneword.learning.functionals import AttentionFunctionals, Functionals, functionals
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.random import RandomFeatures
-from oneword.text.synthetic import clustered
+from oneword.text.context import clustered
 
 
 def draw(seed: int, *shape: int) -> Tensor:

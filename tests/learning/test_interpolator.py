@@ -10,8 +10,7 @@ from oneword.learning import Interpolator
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import ModuleFeatures
 from oneword.maps.random import RandomFeatures
-from oneword.text.context import Context
-from oneword.text.synthetic import gaussian
+from oneword.text.context import Context, gaussian
 from tests.learning.cases import CASES, Case, Dense, flat, sample, trained
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

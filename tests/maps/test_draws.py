@@ -7,7 +7,7 @@ import torch
 
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
-from oneword.text.synthetic import gaussian
+from oneword.text.context import gaussian
 
 N, D = 6, 5
 X = gaussian(N, D, seed=2).X

@@ -10,7 +10,7 @@ from torch import Tensor
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, Probe
 from oneword.maps.multihead import MultiHeadAttention
-from oneword.text.synthetic import gaussian
+from oneword.text.context import gaussian
 
 N, D = 7, 6
 X = gaussian(N, D, seed=2).X

@@ -298,7 +298,8 @@ def test_a_head_that_was_not_saved_makes_no_logits(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     write_model(tmp_path, "bert", head=True, layers=2)
-    weights: dict[str, Tensor] = load_file(tmp_path / "model.safetensors")
+    stored = load_file(tmp_path / "model.safetensors")
+    weights: dict[str, Tensor] = {name: part.clone() for name, part in stored.items()}  # the file is written over
     kept = {name: value for name, value in weights.items() if not name.startswith("cls.")}
     save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
     phi = TransformerFeatures.load(str(tmp_path))
@@ -375,7 +376,8 @@ def test_a_folder_that_is_not_whole_is_a_named_error(bert: Path, tmp_path: Path)
     partial = copied("partial", "model.safetensors")
     from safetensors.torch import load_file, save_file
 
-    weights: dict[str, Tensor] = load_file(bert / "model.safetensors")
+    stored = load_file(bert / "model.safetensors")
+    weights: dict[str, Tensor] = {name: part.clone() for name, part in stored.items()}  # the file is written over
     save_file({k: v for k, v in weights.items() if "layer.2" not in k}, partial / "model.safetensors", {"format": "pt"})
     with pytest.raises(FileFormatError, match=r"expected all weights .* got no encoder\.layer\.2"):
         TransformerFeatures.load(str(partial))

@@ -16,7 +16,7 @@ from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.search.ascent import Ascent, Found, ascend
 from oneword.search.base import Status
 from oneword.sets.constraints import Ball, Constraint, Sphere
-from oneword.text.synthetic import clustered, gaussian
+from oneword.text.context import clustered, gaussian
 from tests.conformance import DOUBLE, DOUBLE_FLOOR
 
 N, D = 10, 8

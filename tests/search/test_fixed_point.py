@@ -9,7 +9,7 @@ from oneword.maps.base import Probe
 from oneword.maps.random import DeepRandomFeatures
 from oneword.search.fixed_point import climb_to_fixed_point
 from oneword.sets.constraints import Ball, Constraint, Sphere
-from oneword.text.synthetic import clustered, gaussian
+from oneword.text.context import clustered, gaussian
 
 
 def _with_gradient(probe: Probe, i: Tensor):  # type: ignore[no-untyped-def]

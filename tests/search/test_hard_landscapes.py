@@ -11,7 +11,7 @@ from oneword.maps.random import RandomFeatures
 from oneword.search.ascent import Ascent, Found, ascend
 from oneword.search.base import Status
 from oneword.sets.constraints import Ball
-from oneword.text.synthetic import clustered, gaussian
+from oneword.text.context import clustered, gaussian
 
 
 def _sensitivity(phi, X, within, seed: int) -> float:  # type: ignore[no-untyped-def]

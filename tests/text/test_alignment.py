@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from oneword.errors import MemoryLimitError, RangeError, TextError
-from oneword.text.alignment import align
 from oneword.text.encoders import Encoder
 from oneword.text.sources import REVIEWS
+from oneword.text.tokens import align
 from tests.text.tiny_bert import needs_minilm, needs_reviews
 from tests.text.tiny_models import TOKENIZERS, write_model
 
@@ -33,7 +33,7 @@ texts = st.text(max_size=60) | st.lists(st.sampled_from(SPICES) | st.text(max_si
 
 
 def assert_round_trip(tokenizer: Tokenizer, text: str) -> None:
-    """The properties that alignment.py promises."""
+    """The properties that tokens.py promises."""
     offsets = tokenizer.encode(text, add_special_tokens=False).offsets
     found = align(text, offsets)
     if not any(text[start:end].strip() for start, end in offsets):

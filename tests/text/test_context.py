@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError
-from oneword.text.context import Context, as_context
-from oneword.text.synthetic import clustered, gaussian
+from oneword.text.context import Context, as_context, clustered, gaussian
 
 
 def text(n: int = 4, d: int = 3) -> Tensor:

@@ -3,8 +3,7 @@
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from oneword.text.alignment import align
-from oneword.text.tokens import TokenKinds
+from oneword.text.tokens import TokenKinds, align
 from tests.text.tiny_models import LINES, TOKENIZERS, around
 
 MORE = ["film (good and bad) 10/10", "her film", "The-film: awful!", "I love 😀 and 漢 much"]

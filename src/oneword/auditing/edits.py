@@ -46,7 +46,7 @@ class Rule:
     places: Callable[[str], Iterator[Place]]
 
 
-def edited(text: str, rule: Rule, *, seed: int, most: int = 1) -> list[Edit]:
+def edits_by(text: str, rule: Rule, *, seed: int, most: int = 1) -> list[Edit]:
     """At most `most` edits at different places, drawn with the seed; none where the rule finds no place."""
     places = [place for place in rule.places(text) if place.options]
     draw = stream(seed, "edit", rule.type, text)

@@ -1,10 +1,15 @@
-"""Words in a plain English text: where they are, what stands around them, and their case."""
+"""Words in a plain English text, and the lists of words (words.toml) that rules swap for each other."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import permutations
+from typing import Any
 
 WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
 _VOWEL = re.compile(r"[aeiou]|hon(?:est|ou?r)|hour|heir")  # as it sounds
@@ -59,3 +64,39 @@ def fits_article(word: str, before: str) -> bool:
 
 def _lower(word: str) -> str:
     return word.lower().replace("’", "'")
+
+
+# Lists of words -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _lists() -> dict[str, Any]:
+    return tomllib.loads((files("oneword.auditing") / "words.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def swaps(*names: str) -> Mapping[str, tuple[str, ...]]:
+    """For each word of these lists the words that it may become, in the order of the lists."""
+    found: dict[str, dict[str, None]] = {}
+    for group in _groups(names):
+        for word, other in permutations(group, 2):
+            found.setdefault(word, {})[other] = None
+    return {word: tuple(others) for word, others in found.items()}
+
+
+def _groups(names: Iterable[str]) -> Iterable[list[str]]:
+    for name in names:
+        lines = _lists()[name]
+        yield from ([lines.split()] if isinstance(lines, str) else (line.split() for line in lines))
+
+
+@cache
+def listed(name: str) -> frozenset[str]:
+    """The words of one list."""
+    return frozenset(_lists()[name].split())
+
+
+@cache
+def phrases() -> frozenset[str]:
+    """Two words that say something together, in which neither is what it is alone."""
+    return frozenset(_lists()["phrases"])

@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import field_validator
+
 from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, difference
 from oneword.auditing.rules import RULES
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
-from oneword.text.skipped import Skipped
-from oneword.text.tables import SUFFIXES, Table, parsed
+from oneword.text.tables import SUFFIXES, Skipped, Table, parsed
+from oneword.validation import FileModel, read_model
 
 NEEDED = ("text", "edited", "kind")
 OWN = {SIGNAL: "own signal", NOISE: "own noise"}  # types of pairs that name none
 NO_TEXT, SAME = "text or edited is empty", "text and edited are the same"
+
+
+class PairRow(FileModel):
+    """One row of the table."""
+
+    text: str
+    edited: str
+    kind: Kind
+    type: str = ""
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _signal_or_noise(cls, value: object) -> str:
+        kind = str(value).strip().lower()
+        if kind not in OWN:
+            raise UnknownNameError(f"expected kind signal or noise, got {value!r}{did_you_mean(kind, OWN)}")
+        return kind
+
+    @field_validator("type", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> str:
+        return str(value or "").strip()
+
+    @property
+    def edit(self) -> Edit:
+        where = difference(self.text, self.edited)[0]
+        return Edit(self.type or OWN[self.kind], self.kind, self.text, self.edited, where)
 
 
 @dataclass(frozen=True)
@@ -39,6 +69,11 @@ class Pairs:
         table = parsed(content, suffix, {*NEEDED, "type"}, path.name)
         _check_columns(table, path.name)
         return cls(path.name, *_usable(table, path.name))
+
+    @classmethod
+    def of(cls, edits: Sequence[Edit]) -> Pairs:
+        """Edits that are no file."""
+        return cls("pairs", tuple(edits), Skipped.at({}, rows=len(edits), unit="row"))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -69,12 +104,12 @@ def _usable(table: Table, name: str) -> tuple[tuple[Edit, ...], Skipped]:
         if trouble is not None:
             lost[trouble].append(place)
             continue
-        kind = _kind(line["kind"], where)
-        own = str(line.get("type") or "").strip() or OWN[kind]
-        if kinds.setdefault(own, kind) != kind:
-            raise FileFormatError(f"expected type {own!r} as {kinds[own]} everywhere, got {kind} in {where}: rename it")
-        text, edited = line["text"], line["edited"]
-        found.append(Edit(own, kind, text, edited, difference(text, edited)[0]))
+        edit = read_model(PairRow, line, where).edit
+        if kinds.setdefault(edit.type, edit.kind) != edit.kind:
+            raise FileFormatError(
+                f"expected type {edit.type!r} as {kinds[edit.type]} everywhere, got {edit.kind} in {where}: rename it"
+            )
+        found.append(edit)
     skipped = Skipped.at({**table.lost, **lost}, rows=len(table.places) + sum(map(len, table.lost.values())),
                          unit=table.unit)  # fmt: skip
     if not found:
@@ -87,14 +122,3 @@ def _trouble(text: Any, edited: Any) -> str | None:
     if not all(isinstance(each, str) and each.strip() for each in (text, edited)):
         return NO_TEXT
     return SAME if text == edited else None
-
-
-def _kind(value: Any, where: str) -> Kind:
-    kind = str(value).strip().lower()
-    if kind == SIGNAL:
-        return SIGNAL
-    if kind == NOISE:
-        return NOISE
-    raise UnknownNameError(
-        f"expected kind signal or noise, got {value!r} in {where}{did_you_mean(kind, (SIGNAL, NOISE))}"
-    )

@@ -1,18 +1,182 @@
-"""All rules by their types, and a choice of them."""
+"""The rules that edit one word of a plain English text, and their registry `RULES`.
+
+A new type of edit is a function from a text to the places where it applies and a line in `RULES`; lists of words that
+it needs stand in words.toml.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
-from oneword.auditing import noise_rules, signal_rules
-from oneword.auditing.edits import Rule
-from oneword.experiments.cell import choice
+from oneword.auditing.edits import NOISE, SIGNAL, Place, Rule
+from oneword.auditing.english import Word, cased, fits_article, listed, phrases, swaps, words
+from oneword.errors import UnknownNameError, did_you_mean
 
-RULES = (*signal_rules.RULES, *noise_rules.RULES)
-NAMES = tuple(rule.type for rule in RULES)
+_IRREGULAR = {"won't": "will", "can't": "can", "shan't": "shall", "cannot": "can"}
+
+_DIGITS = re.compile(r"(?<![\w.,:/$£€-])\d+(?![\w/-])(?![.,:]\d)")
+_ARTICLE = re.compile(r"\b(an?)\s+$", re.IGNORECASE)
+_SHORTEST = 5  # letters of a word in which a typo is plainly one
 
 
-def chosen(types: Sequence[str] | None) -> tuple[Rule, ...]:
-    """The rules of these types; all by default."""
-    wanted = NAMES if types is None else {choice("an edit", name, NAMES) for name in types}
-    return tuple(rule for rule in RULES if rule.type in wanted)
+def swapped(text: str, *lists: str) -> Iterator[Place]:
+    """Words of the lists, in lower case or at the beginning of a sentence: elsewhere capitals make it a name."""
+    known = swaps(*lists)
+    for word in words(text):
+        if word.lower not in known or not (word.text.islower() or word.begins):
+            continue
+        if phrases().isdisjoint((f"{word.before} {word.lower}", f"{word.lower} {word.after}")):
+            options = tuple(cased(other, word.text) for other in known[word.lower] if fits_article(other, word.before))
+            yield Place(word.start, word.end, options)
+
+
+# Signal ---------------------------------------------------------------------------------------------------------------
+
+
+def negations(text: str) -> Iterator[Place]:
+    """A "not" put after an auxiliary, or one that is there taken out; "won't" becomes "will"."""
+    for word in words(text):
+        lower = word.lower
+        if lower in _IRREGULAR:
+            yield Place(word.start, word.end, (cased(_IRREGULAR[lower], word.text),))
+        elif lower.endswith("n't") and lower != "ain't":
+            yield Place(word.end - 3, word.end, ("",))
+        elif lower == "not":
+            if word.before and word.before not in listed("kept_not") and word.after not in listed("not_only"):
+                yield Place(word.start - 1, word.end, ("",))
+        elif _takes_not(word):
+            yield Place(word.end, word.end, (" NOT" if word.text.isupper() and len(word.text) > 1 else " not",))
+
+
+def _takes_not(word: Word) -> bool:
+    """Whether a "not" after this word denies its verb."""
+    after = word.after
+    if not after or word.begins or after in listed("asking") | listed("denying") or after.endswith("n't"):
+        return False
+    lower = word.lower
+    if lower in listed("perfect"):
+        return after in listed("participles") or (after.endswith(("ed", "en")) and len(after) > 4)
+    if lower in listed("doing"):
+        return after not in listed("no_verbs") and not after.endswith(("ing", "ed", "ly"))
+    return lower in listed("copulas")
+
+
+def numbers(text: str) -> Iterator[Place]:
+    """Another number: of a year its last two digits, else the first digit; or another number word."""
+    for match in _DIGITS.finditer(text):
+        number = match.group()
+        if len(number) == 4 and number[:2] in ("18", "19", "20"):
+            options = tuple(f"{number[:2]}{year:02}" for year in range(100) if f"{year:02}" != number[2:])
+        else:
+            options = tuple(digit + number[1:] for digit in "123456789" if digit != number[0])
+        article = _ARTICLE.search(text, max(0, match.start() - 6), match.start())
+        if article:
+            options = tuple(new for new in options if _takes_an(new) == (len(article.group(1)) == 2))
+        yield Place(match.start(), match.end(), options)
+    yield from swapped(text, "numbers")
+
+
+def _takes_an(number: str) -> bool:
+    """Whether it takes "an": eight, eleven, eighteen, eighty, 1850."""
+    return number[0] == "8" or number in ("11", "18") or (len(number) == 4 and number[:2] == "18")
+
+
+def names(text: str) -> Iterator[Place]:
+    """Another first name, as common and of the same list."""
+    known = swaps("women", "men")
+    for word in words(text):
+        name = word.text.removesuffix("'s").removesuffix("’s")
+        if name in known:
+            yield Place(word.start, word.start + len(name), known[name])
+
+
+def antonyms(text: str) -> Iterator[Place]:
+    """The opposite of a word."""
+    return swapped(text, "antonyms")
+
+
+# Noise ----------------------------------------------------------------------------------------------------------------
+
+
+def synonyms(text: str) -> Iterator[Place]:
+    """Another word for the same."""
+    return swapped(text, "synonyms")
+
+
+def stop_words(text: str) -> Iterator[Place]:
+    """A word that can go: an article, "just", "very", the "that" after "I think"."""
+    for word in words(text):
+        if not word.text.islower() or not word.before or not word.after:
+            continue
+        if _goes(word) or (word.text == "that" and word.before in listed("saying")):
+            yield Place(word.start - 1, word.end, ("",))
+
+
+def _goes(word: Word) -> bool:
+    """Whether nothing is lost without this word, and the article before it, if any, suits what follows."""
+    if word.text not in listed("dispensable") or word.after in listed("amounts"):
+        return False
+    if word.before in listed("less") or word.before.endswith(("n't", "'d")):
+        return False
+    return f"{word.text} {word.after}" not in phrases() and fits_article(word.after, word.before)
+
+
+def typos(text: str) -> Iterator[Place]:
+    """Two neighbouring letters swapped, neither of them the first."""
+    for word in words(text):
+        letters = word.text
+        if len(letters) < _SHORTEST or not (letters.isalpha() and letters[1:].islower()):
+            continue
+        swaps = (
+            letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :]
+            for i in range(1, len(letters) - 1)
+            if letters[i] != letters[i + 1]
+        )
+        yield Place(word.start, word.end, tuple(new for new in swaps if new.lower() not in listed("other_words")))
+
+
+def punctuation(text: str) -> Iterator[Place]:
+    """A comma dropped, or put before "and", "but", "which"; the last full stop dropped.
+
+    None is put at the end: a text that was cut there is not at the end of its sentence.
+    """
+    for at, letter in enumerate(text):
+        if letter == "," and at > 0 and text[at - 1].isalpha() and text[at + 1 : at + 2].isspace():
+            yield Place(at, at + 1, ("",))
+    for word in words(text):
+        if word.text in listed("joining") and word.before:
+            end = len(text[: word.start].rstrip())  # of the word before, however wide the gap
+            yield Place(end, end, (",",))
+    end = len(text.rstrip())
+    if text[end - 1 : end] == "." and text[end - 2 : end - 1].isalpha():
+        yield Place(end - 1, end, ("",))
+
+
+def cases(text: str) -> Iterator[Place]:
+    """A word in lower case becomes Capitalised or UPPER."""
+    for word in words(text):
+        if len(word.text) > 2 and word.text.islower():
+            yield Place(word.start, word.end, (word.text.capitalize(), word.text.upper()))
+
+
+RULES = (
+    Rule("negation", SIGNAL, negations),
+    Rule("number", SIGNAL, numbers),
+    Rule("name", SIGNAL, names),
+    Rule("antonym", SIGNAL, antonyms),
+    Rule("synonym", NOISE, synonyms),
+    Rule("stop word", NOISE, stop_words),
+    Rule("typo", NOISE, typos),
+    Rule("punctuation", NOISE, punctuation),
+    Rule("case", NOISE, cases),
+)
+TYPES = tuple(rule.type for rule in RULES)
+
+
+def rules_of(types: Sequence[str] | None) -> tuple[Rule, ...]:
+    """The rules of these types of edits; all of them by default. Raises UnknownNameError for a type that is none."""
+    for name in types or ():
+        if name not in TYPES:
+            raise UnknownNameError(f"expected edits out of {', '.join(TYPES)}, got {name!r}{did_you_mean(name, TYPES)}")
+    return tuple(rule for rule in RULES if types is None or rule.type in types)

@@ -1,4 +1,4 @@
-"""What must hold, from a TOML file or flags, and whether it does.
+"""What an encoder must reach, from a TOML file or as text, and whether it does; verdicts as JUnit XML for CI servers.
 
 | section | of | what must hold |
 |---|---|---|
@@ -11,52 +11,78 @@
 from __future__ import annotations
 
 import math
-import tomllib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from xml.etree import ElementTree
 
 import pandas as pd
+from pydantic import Field
 
 from oneword.auditing.edits import NOISE, SIGNAL, Kind
-from oneword.errors import FileFormatError, RangeError, UnknownNameError, did_you_mean
-from oneword.experiments.cell import real
+from oneword.errors import RangeError, UnknownNameError, did_you_mean
+from oneword.validation import FileModel, read_model, read_toml
 
 SECTIONS: dict[str, Kind] = {"auc": SIGNAL, "floor": SIGNAL, "ceiling": NOISE, "chunk": SIGNAL}
-_MOST = {"auc": 1.0, "floor": math.inf, "ceiling": math.inf, "chunk": math.inf}
 VERDICTS = ["model", "what", "wanted", "got", "low", "high", "passed", "why"]
-DEAF_TO = 1e-6  # a relative change below this is none: the last bits of float32
+_Limits = dict[str, Annotated[float, Field(ge=0.0, allow_inf_nan=False)]]
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """`limits` by section and type. `certain`: the whole interval must meet them. `deaf`: fail what is not heard."""
+class Thresholds(FileModel):
+    """Limits by section and type of edit.
 
-    limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    `certain`: the whole interval must meet a limit. `fail_deaf` (the default): a signal that is not heard at all has
+    failed, also without a limit.
+    """
+
+    auc: dict[str, Annotated[float, Field(ge=0.0, le=1.0)]] = Field(default_factory=dict)
+    floor: _Limits = Field(default_factory=dict)
+    ceiling: _Limits = Field(default_factory=dict)
+    chunk: _Limits = Field(default_factory=dict)
     certain: bool = False
-    deaf: bool = True
+    fail_deaf: bool = True
 
     @classmethod
-    def read(
-        cls, path: Path | None, flags: Sequence[str] = (), *, certain: bool = False, deaf: bool = True
-    ) -> Thresholds:
-        """From a file and flags such as auc.negation=0.7; a flag wins."""
-        found: dict[str, dict[str, float]] = {}
-        given = {} if path is None else _toml(path)
-        for section, lines in given.items():
-            _check_section(section, f" in {path.name if path else ''}")
-            if not isinstance(lines, dict):
-                raise FileFormatError(f"expected [{section}] as a table of types, got {lines!r}: write negation = 0.7")
-            found[section] = {str(type): _limit(section, str(type), value) for type, value in lines.items()}
-        for flag in flags:
-            name, equals, value = flag.partition("=")
-            section, dot, type = name.strip().partition(".")
-            if not (equals and dot):
-                raise RangeError(f"expected --threshold as auc.negation=0.7, got {flag!r}")
-            _check_section(section, "")
-            found.setdefault(section, {})[type] = _limit(section, type, _number(value, flag))
-        return cls(found, certain, deaf)
+    def of(cls, given: Thresholds | Mapping[str, Any] | str | os.PathLike[str] | None) -> Thresholds:
+        """Thresholds as they are, the name of a TOML file, or a mapping such as {"auc": {"negation": 0.7}}.
+
+        Raises FileFormatError, UnknownNameError or RangeError where the file or mapping cannot be understood.
+        """
+        if isinstance(given, Thresholds):
+            return given
+        if isinstance(given, str | os.PathLike):
+            path = Path(given)
+            return read_model(cls, read_toml(path, "thresholds as TOML"), path.name)
+        return read_model(cls, {} if given is None else dict(given), "thresholds")
+
+    @classmethod
+    def parse(cls, lines: Sequence[str]) -> Thresholds:
+        """From texts, each the name of a TOML file or a limit such as "auc.negation=0.7"; later ones win.
+
+        `certain` and `fail_deaf` are written "certain=true" and "fail_deaf=false".
+        """
+        found: dict[str, Any] = {}
+        for line in lines:
+            name, equals, value = (part.strip() for part in line.partition("="))
+            section, dot, type = name.partition(".")
+            if not equals and name.endswith(".toml"):
+                read = cls.of(name).model_dump(exclude_unset=True)
+                for key, limits in read.items():
+                    found[key] = found.get(key, {}) | limits if isinstance(limits, dict) else limits
+            elif equals and dot:
+                read_model(cls, {section: {type: _number(value, line)}}, "thresholds")
+                found.setdefault(section, {})[type] = _number(value, line)
+            elif equals and value in ("true", "false") and name in ("certain", "fail_deaf"):
+                found[name] = value == "true"
+            else:
+                raise RangeError(f"expected a threshold as auc.negation=0.7 or the name of a .toml file, got {line!r}")
+        return cls(**found)
+
+    @property
+    def limits(self) -> dict[str, dict[str, float]]:
+        """The limits by section and type, without sections that have none."""
+        return {section: dict(getattr(self, section)) for section in SECTIONS if getattr(self, section)}
 
     def check(self, kinds: Mapping[str, Kind], lengths: Sequence[int]) -> None:
         """Refuse types that the audit does not have, and lengths that it does not try."""
@@ -64,14 +90,14 @@ class Thresholds:
             known = [type for type, kind in kinds.items() if kind == SECTIONS[section]]
             for type, limit in limits.items():
                 if type not in known:
-                    hint = did_you_mean(type, known)
                     raise UnknownNameError(
-                        f"expected {section}. of {', '.join(known) or 'no type'}, got {type!r}{hint}"
+                        f"expected {section}. of {', '.join(known) or 'no type'}, got {type!r}"
+                        f"{did_you_mean(type, known)}"
                     )
                 if section == "chunk" and limit > max(lengths):
                     raise RangeError(
                         f"expected chunk.{type} of at most {max(lengths)}, the longest length tried, got {limit:g}: "
-                        "try longer ones with --lengths"
+                        "try longer lengths"
                     )
 
 
@@ -93,11 +119,11 @@ def verdicts(
             judged = (high if most else low) if thresholds.certain else got
             passed = judged <= wanted if most else judged >= wanted  # NaN is neither
             sign = "at most" if most else "at least"
-            found = "no length tried" if section == "chunk" and got == 0 else _shown(got, low, high)
+            found = "no tested length" if section == "chunk" and got == 0 else _shown(got, low, high)
             why = f"{section} of {type}: wanted {sign} {wanted:g}, got {found}"
             yield {"model": model, "what": f"{section}.{type}", "wanted": wanted, "got": got, "low": low,
                    "high": high, "passed": bool(passed), "why": why}  # fmt: skip
-    if thresholds.deaf:
+    if thresholds.fail_deaf:
         limited = (type for limits in thresholds.limits.values() for type in limits)
         yield from _deaf(model, types, {*named, *limited})
 
@@ -127,27 +153,42 @@ def _shown(got: float, low: float, high: float) -> str:
     return f"{got:.3g}" if math.isnan(low) else f"{got:.3g} [{low:.3g}, {high:.3g}]"
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or next(iter(str(error).splitlines()), "")
-        raise FileFormatError(f"expected thresholds as TOML, got {path.name} ({reason}): mend it") from None
-
-
-def _check_section(section: str, where: str) -> None:
-    if section not in SECTIONS:
-        raise UnknownNameError(
-            f"expected thresholds under {', '.join(SECTIONS)}, got {section!r}{where}{did_you_mean(section, SECTIONS)}"
-        )
-
-
-def _limit(section: str, type: str, value: object) -> float:
-    return real(f"{section}.{type}", value, 0.0, _MOST[section])
-
-
-def _number(value: str, flag: str) -> float:
+def _number(value: str, line: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise RangeError(f"expected a number in --threshold {flag!r}, got {value!r}") from None
+        raise RangeError(f"expected a number in the threshold {line!r}, got {value!r}: correct it") from None
+
+
+# JUnit ----------------------------------------------------------------------------------------------------------------
+
+
+def junit(verdicts: pd.DataFrame, seconds: float) -> bytes:
+    """Verdicts as JUnit XML: one suite a model, one test case a threshold."""
+    missed = int((~verdicts["passed"].astype(bool)).sum())
+    root = ElementTree.Element(
+        "testsuites", name="oneword audit", tests=str(len(verdicts)), failures=str(missed), time=f"{seconds:.1f}"
+    )
+    for model, some in verdicts.groupby("model", sort=False):
+        failed = some[~some["passed"].astype(bool)]
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=_plain(str(model)), tests=str(len(some)), failures=str(len(failed)), errors="0"
+        )
+        for line in some.to_dict("records"):
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=f"oneword.audit.{_plain(str(model))}", name=_plain(line["what"])
+            )
+            if not line["passed"]:
+                failure = ElementTree.SubElement(case, "failure", message=_plain(line["why"]), type="threshold")
+                failure.text = ", ".join(
+                    f"{name} {line[name]:.6g}"
+                    for name in ("wanted", "got", "low", "high")
+                    if not math.isnan(line[name])
+                )
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _plain(text: str) -> str:
+    """Without characters that XML cannot hold."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

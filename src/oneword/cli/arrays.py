@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def synthetic(size: str, cosine: float, seed: int, dtype: torch.dtype, device: str) -> Context:
     """The Gaussian text that N,D stands for."""
-    from oneword.text.synthetic import gaussian
+    from oneword.text.context import gaussian
 
     try:
         n, d = (int(part) for part in size.replace("x", ",").split(","))

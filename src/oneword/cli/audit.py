@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, JsonFile, Quiet, check_ending, dump, like_of, overall, write_table
+from oneword.cli.common import (
+    OUTPUT,
+    Debug,
+    HtmlFile,
+    JsonFile,
+    Outputs,
+    Quiet,
+    TableFile,
+    check_ending,
+    command_line,
+    like_of,
+    overall,
+)
 from oneword.errors import RangeError, UnknownNameError
-from oneword.files import write_whole
 from oneword.maps.outputs import OUTPUTS, explained, listed
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from oneword.auditing.audit import Audit
-    from oneword.auditing.model import EncoderModel
-
-FORMAT = "oneword.auditing/1"
-TABLES = ("types", "against", "lengths", "chunks", "worst", "verdicts")
-INPUT, EDITS, LIMITS, OUTPUT = "What is audited", "Edits and numbers", "Thresholds", "Output"
+INPUT, EDITS, LIMITS = "What is audited", "Edits and numbers", "Thresholds"
 FileOption = Path | None
 
 
@@ -72,48 +73,45 @@ def audit(
     layer: Annotated[
         int | None, typer.Option(help="Of this layer; the last by default.", rich_help_panel=INPUT)
     ] = None,
+    dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=INPUT)] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda, …", rich_help_panel=INPUT)] = "cpu",
     texts: Annotated[
         int, typer.Option(help="How many texts at most, drawn with the seed.", rich_help_panel=EDITS)
-    ] = 60,
+    ] = 30,
     lengths: Annotated[
         str, typer.Option(help="Tokens to which texts are cut, at borders of words.", rich_help_panel=EDITS)
-    ] = "16,32,64,128,256",
+    ] = "16,32,64,128",
     edit: Annotated[
         list[str] | None,
         typer.Option(
             "--edit",
             metavar="TYPE",
-            help="Only this rule: negation, number, name, antonym, synonym, "
-            "'stop word', typo, punctuation, case; repeat.",
+            help="Only this type of edit, such as negation or 'stop word'; repeat.",
             rich_help_panel=EDITS,
         ),
     ] = None,
-    each: Annotated[int, typer.Option(help="Edits of each type, text and length.", rich_help_panel=EDITS)] = 1,
     share: Annotated[
         float, typer.Option(help="Share of texts in which a signal is to be heard.", rich_help_panel=EDITS)
     ] = 0.95,
-    noise_quantile: Annotated[
-        float,
+    setting: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Heard: above this quantile of the text's own noise edits; 0.5 is the typical one.",
+            "--set",
+            metavar="NAME=VALUE",
+            help="each=2: edits of each type, text and length. noise_quantile=0.9: a signal is heard above this "
+            "quantile of the text's own noise edits. resamples=9999: of the bootstrap. examples=10: worst ones kept.",
             rich_help_panel=EDITS,
         ),
-    ] = 0.5,
+    ] = None,
     seed: Annotated[
         int, typer.Option(help="Of the texts, the places of edits and the twin.", rich_help_panel=EDITS)
     ] = 0,
-    thresholds: Annotated[
-        FileOption,
-        typer.Option(
-            "--thresholds", metavar="TOML", help="Tables auc, floor, ceiling, chunk of types.", rich_help_panel=LIMITS
-        ),
-    ] = None,
     threshold: Annotated[
         list[str] | None,
         typer.Option(
             "--threshold",
             metavar="T",
-            help="For example auc.negation=0.7 or chunk.negation=64; repeat.",
+            help="A limit such as auc.negation=0.7 or chunk.negation=64, or a TOML file of them; repeat.",
             rich_help_panel=LIMITS,
         ),
     ] = None,
@@ -127,11 +125,7 @@ def audit(
             rich_help_panel=LIMITS,
         ),
     ] = True,
-    dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=EDITS)] = "float32",
-    device: Annotated[str, typer.Option(help="cpu, cuda, …", rich_help_panel=EDITS)] = "cpu",
-    html: Annotated[
-        FileOption, typer.Option("--html", metavar="FILE", help="A page to read and send.", rich_help_panel=OUTPUT)
-    ] = None,
+    html: HtmlFile = None,
     junit: Annotated[
         FileOption,
         typer.Option(
@@ -139,12 +133,7 @@ def audit(
         ),
     ] = None,
     json_file: JsonFile = None,
-    csv: Annotated[
-        FileOption, typer.Option("--csv", metavar="FILE", help="One line an edit and model.", rich_help_panel=OUTPUT)
-    ] = None,
-    parquet: Annotated[
-        FileOption, typer.Option("--parquet", metavar="FILE", help="The same as Parquet.", rich_help_panel=OUTPUT)
-    ] = None,
+    table: TableFile = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -164,62 +153,46 @@ def audit(
 
     oneword audit --model ./my-encoder --file texts.txt --threshold auc.negation=0.7 --junit audit.xml
 
-    oneword audit --model ./my-encoder --pairs pairs.csv --thresholds limits.toml --certain --json -
+    oneword audit --model ./my-encoder --pairs pairs.csv --threshold limits.toml --certain --json -
     """  # fmt: skip
+    from oneword.auditing.encoders import NAMED
     from oneword.text.sources import expect_hub
 
     names = model or ["minilm"]
     for name in names:
-        expect_hub(name)  # torch takes longer to load than a hub to answer
-    endings = {"--html": (html, ".html"), "--junit": (junit, ".xml"), "--csv": (csv, ".csv"),
-               "--parquet": (parquet, ".parquet")}  # fmt: skip
-    for option, (path, ending) in endings.items():
-        if path is not None:
-            check_ending(option, path, ending)
-    if html is not None:
-        from oneword.report.audit.page import check_installed
-
-        check_installed()
-    from oneword.auditing.audit import audit as ask
+        if name not in NAMED:
+            expect_hub(name)  # torch takes longer to load than a hub to answer
+    outputs = Outputs(html, json_file, table, quiet=quiet)
+    if junit is not None:
+        check_ending("--junit", junit, ".xml")
+    from oneword.auditing.measurement import Settings
     from oneword.auditing.pairs import Pairs
-    from oneword.auditing.question import Question
     from oneword.auditing.thresholds import Thresholds
+    from oneword.auditing.verb import audit as run
+    from oneword.validation import read_model
 
-    question = Question(
-        lengths=_lengths(lengths), texts=texts, types=tuple(edit) if edit else None, each=each, share=share,
-        quantile=noise_quantile, seed=seed,
-    )  # fmt: skip
-    wanted = Thresholds.read(thresholds, threshold or (), certain=certain, deaf=fail_deaf)
-    like = like_of(dtype, device)
+    judged = ["certain=true"] * certain + ["fail_deaf=false"] * (not fail_deaf)
+    wanted = Thresholds.parse([*(threshold or ()), *judged])
+    numbers = {"lengths": _lengths(lengths), "most_texts": texts, "edits": edit, "share": share, "seed": seed}
+    settings = read_model(Settings, {**numbers, **dict(map(_setting, setting or ()))}, "audit")
     own = None if pairs is None else Pairs.read(pairs)
-    given = _texts(file, column, own is not None)
-    loaded, twins = _models(names, reinit, seed, output=output, layer=layer, dtype=like.dtype, device=device)
-    silent = quiet or json_file == "-"
-    with overall(silent) as report:
-        found = ask(loaded, given, question, report, pairs=() if own is None else own.edits, beside=twins,
-                    thresholds=wanted)  # fmt: skip
-    command = shlex.join(["oneword", *sys.argv[1:]])
-    notes = [*found.notes, *([f"{own.name}: {own.skipped}"] if own is not None and own.skipped else [])]
-    tables = {name: getattr(found, name) for name in ("edits", *TABLES)}
-    if not silent:
+    given = _texts(file, column)
+    like = like_of(dtype, device)
+    models, twins = _models(names, reinit, seed, output=output, layer=layer, dtype=like.dtype, device=device)
+    with overall(outputs.silent) as progress:
+        found = run(
+            models, given, pairs=own, references=twins, thresholds=wanted, progress=progress, **settings.model_dump()
+        )
+    if not outputs.silent:
         from rich.console import Console
 
-        from oneword.report.audit.terminal import AuditView
-
-        Console(highlight=False).print(AuditView(tables, found.about, notes))
+        Console(highlight=False).print(found)
     if html is not None:
-        from oneword.report.audit.page import render
-
-        render(tables, found.about, notes, html, command=command)
+        found.save_html(html, command=command_line())
     if junit is not None:
-        from oneword.auditing.junit import junit as as_junit
-
-        write_whole(junit, as_junit(found.verdicts, found.about["seconds"]))
-    for path in (csv, parquet):
-        if path is not None:
-            write_table(found.edits, path)
-    if json_file is not None:
-        dump(_to_json(found, tables, notes, command), json_file)
+        found.save_junit(junit)
+    outputs.write_table(found.edits)
+    outputs.write_json({"command": command_line(), **found.to_dict()})
     if not found.passed:
         raise typer.Exit(1)
 
@@ -231,44 +204,33 @@ def _lengths(given: str) -> tuple[int, ...]:
         raise RangeError(f"expected --lengths as whole numbers, for example 16,32,64, got {given!r}") from None
 
 
-def _texts(file: Path | None, column: str | None, have_pairs: bool) -> list[str]:
-    """Those of the file; without one those of the pairs, which the audit knows; without either the reviews."""
+def _setting(given: str) -> tuple[str, float]:
+    name, _, value = given.partition("=")
+    if name not in ("each", "noise_quantile", "resamples", "examples"):
+        raise UnknownNameError(f"expected --set each=, noise_quantile=, resamples= or examples=, got {given!r}")
+    try:
+        return name, float(value) if name == "noise_quantile" else int(value)
+    except ValueError:
+        raise RangeError(f"expected a number in --set {given}, got {value!r}") from None
+
+
+def _texts(file: Path | None, column: str | None) -> list[str] | None:
+    """Those of the file; None without one."""
     from oneword.cli.texts import texts_of
 
     if file is not None:
         return texts_of(None, file, column, False, None)
     if column is not None:
         raise RangeError("expected --column with --file, got no file: name one")
-    if have_pairs:
-        return []
-    from oneword.text.corpora import Corpus
-
-    return list(Corpus.load().texts)
+    return None
 
 
-def _models(
-    names: list[str], reinit: bool, seed: int, *, output: str, **options: Any
-) -> tuple[list[EncoderModel], list[EncoderModel]]:
+def _models(names: list[str], reinit: bool, seed: int, *, output: str, **options: Any) -> tuple[list[Any], list[Any]]:
     """The models, and their twins if wanted."""
-    from oneword.auditing.model import EncoderModel
+    from oneword.auditing.encoders import load_encoder
 
     if not (output in OUTPUTS and OUTPUTS[output].pooled):
         raise UnknownNameError(f"expected --output {listed(lambda each: each.pooled)}, got {output!r}")
     options["output"] = output
-    loaded = [EncoderModel.load(name, **options) for name in names]
-    return loaded, [EncoderModel.load(name, random_init=seed, **options) for name in names] if reinit else []
-
-
-def _to_json(found: Audit, tables: dict[str, pd.DataFrame], notes: list[str], command: str) -> dict[str, Any]:
-    """Everything, ready for JSON; each table opens with pandas.DataFrame."""
-    from oneword.report.table import to_records
-
-    return {
-        "format": FORMAT,
-        "command": command,
-        "passed": found.passed,
-        "about": found.about,
-        "notes": notes,
-        "texts": list(found.texts),
-        **{name: to_records(table) for name, table in tables.items()},
-    }
+    loaded = [load_encoder(name, **options) for name in names]
+    return loaded, [load_encoder(name, random_init=seed, **options) for name in names] if reinit else []

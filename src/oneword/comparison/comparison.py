@@ -6,10 +6,8 @@ its word sensitivity among real words.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword._version import __version__
+from oneword._version import versions
 from oneword.comparison.alignment import Pair, pair_words
 from oneword.comparison.answers import Answers, next_token, speaks
 from oneword.comparison.attention import between_words
@@ -194,11 +192,7 @@ def describe_model(phi: TransformerFeatures) -> dict[str, Any]:
         "heads": phi.heads,
         "dtype": str(phi.dtype).removeprefix("torch."),
         "device": str(phi.device),
-        "versions": {
-            "oneword": __version__,
-            **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-            "python": platform.python_version(),
-        },
+        "versions": versions("torch", "transformers", "tokenizers", "numpy"),
     }
 
 

@@ -21,11 +21,10 @@ from oneword.maps import registry
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import DeepRandomFeatures
 from oneword.random import stream
-from oneword.text.context import Context
+from oneword.text.context import Context, clustered, gaussian
 from oneword.text.corpora import Corpus
 from oneword.text.encoders import Encoder
 from oneword.text.samples import TokenisedCorpus
-from oneword.text.synthetic import clustered, gaussian
 
 Inputs = dict[str, str]
 

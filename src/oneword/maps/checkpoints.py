@@ -20,13 +20,11 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from oneword.errors import DTypeError, FileFormatError, RangeError
-from oneword.maps.pooling import pooling_mode, said_pooling, usual_pooling
 from oneword.random import stream
 from oneword.text.encoders import Encoder
 from oneword.text.families import NO_LIMIT
-from oneword.text.folders import ModelFolder, unreadable
 from oneword.text.layer0 import Layer0
-from oneword.text.located import locate
+from oneword.text.model_folder import POOLING, ModelFolder, locate, unreadable
 from oneword.text.sources import Package
 
 TRANSFORMERS = Package("transformers", "transformers", "hub")
@@ -271,6 +269,52 @@ def nothing_comes_back(base: nn.Module, X: Float[Tensor, "n d"]) -> bool:
         before, after = (base(inputs_embeds=each.clone()).last_hidden_state for each in (same, other))
     base.train(training)
     return all(torch.equal(before[k, :i], after[k, :i]) for k, (i, _) in enumerate(changed))
+
+
+# How a text becomes one vector ---------------------------------------------------------------------------------------
+
+
+def said_pooling(folder: ModelFolder, causal: bool) -> str:
+    """What a sentence-transformers folder says, or what is usual; what is none of POOLINGS cannot be asked for."""
+    for place in (folder.path, folder.path.parent):
+        path = place / POOLING
+        if not path.is_file():
+            continue
+        said = _json(path)
+        chosen = said.get("pooling_mode") or [
+            key for key, value in said.items() if key.startswith("pooling_mode_") and value is True
+        ]
+        more = _after_pooling(place)
+        modes = [chosen] if isinstance(chosen, str) else list(chosen)
+        return " and ".join([*map(pooling_mode, modes), *more]) or "nothing"
+    return usual_pooling(causal)
+
+
+def usual_pooling(causal: bool) -> str:
+    """The last word of a decoder has seen all others; an encoder's words have seen each other."""
+    return "last" if causal else "mean"
+
+
+def pooling_mode(said: str) -> str:
+    """One of POOLINGS out of what sentence-transformers calls it; what is none of them stays as it is called."""
+    name = said.removeprefix("pooling_mode_").removesuffix("_token").removesuffix("_tokens")
+    return {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}.get(name, name)
+
+
+def _after_pooling(place: Path) -> list[str]:
+    """What comes after pooling and changes more than the length of the vector."""
+    path = place / "modules.json"
+    if not path.is_file():
+        return []
+    kinds = [str(part.get("type", "")).rpartition(".")[2] for part in _json(path)]
+    return [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
 
 
 # Around transformers ------------------------------------------------------------------------------------------------

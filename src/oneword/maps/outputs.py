@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 Source = Literal["hidden", "attention", "logits"]
+POOLINGS = ("mean", "cls", "last", "max")  # how the vectors of all words become one
 AS_THE_MODEL_POOLS = "as the model pools"
 
 

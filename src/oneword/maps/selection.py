@@ -9,8 +9,7 @@ from torch import nn
 from oneword.checks import shown, whole_number
 from oneword.errors import FileFormatError, RangeError, UnknownNameError, did_you_mean
 from oneword.maps.checkpoints import Checkpoint
-from oneword.maps.outputs import AS_THE_MODEL_POOLS, OUTPUTS, Output, listed
-from oneword.maps.pooling import POOLINGS
+from oneword.maps.outputs import AS_THE_MODEL_POOLS, OUTPUTS, POOLINGS, Output, listed
 
 
 @dataclass(frozen=True)

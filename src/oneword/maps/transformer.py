@@ -21,7 +21,6 @@ from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
 from oneword.maps.outputs import AS_THE_MODEL_POOLS, listed
-from oneword.maps.pooling import pooled
 from oneword.maps.selection import (
     Selection,
     blocks_of,
@@ -396,6 +395,15 @@ class TransformerFeatures(FeatureMap):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # a model is large, and nothing here changes it
+
+
+def pooled(hidden: Float[Tensor, "*b n width"], how: str) -> Float[Tensor, "*b width"]:
+    """One vector of the words of a text: their mean, the largest of each entry, the first or the last of them."""
+    if how == "mean":
+        return hidden.mean(-2)
+    if how == "max":
+        return hidden.amax(-2)
+    return hidden[..., 0 if how == "cls" else -1, :]
 
 
 class _EnoughError(Exception):

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.maps.pooling import pooled
-from oneword.maps.transformer import TransformerFeatures
+from oneword.maps.transformer import TransformerFeatures, pooled
 from oneword.text.context import Context
 
 _TEXTS_AT_ONCE = 16

@@ -1,7 +1,7 @@
 """Arrays on disk, addressed by what they were made from: written whole or not at all, verified when read.
 
-The folder is $ONEWORD_CACHE, or `oneword` in the user's cache folder. It can be removed at any time. It holds at most
-$ONEWORD_CACHE_LIMIT (2 GB): the entries that were not used for longest go first.
+The folder is $ONEWORD_CACHE, or `oneword` in the cache folder of the user, which platformdirs finds. It can be removed
+at any time. It holds at most $ONEWORD_CACHE_LIMIT (2 GB): the entries that were not used for longest go first.
 
 Processes share it without a lock. An entry appears by a rename and a file that is open outlives its name, so that
 nobody reads half of one; two that make the same entry write the same arrays; one that vanishes is made again.
@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from platformdirs import user_cache_path
 
 from oneword.errors import FileFormatError, RangeError
 from oneword.files import replace_whole, unfinished
@@ -42,13 +43,9 @@ class Usage(NamedTuple):
 
 
 def folder() -> Path:
-    """Where the cache lives; it may not exist yet."""
+    """Where the cache is; the folder may not exist yet."""
     chosen = os.environ.get("ONEWORD_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "oneword"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneword"
+    return Path(chosen).expanduser() if chosen else user_cache_path("oneword", appauthor=False)
 
 
 def limit() -> int:

@@ -18,11 +18,9 @@ from oneword.checks import shown
 from oneword.errors import FileFormatError, ShapeError, TextError, UnknownNameError
 from oneword.text import cache, sources
 from oneword.text.encoders import Encoder
-from oneword.text.rows import Columns, Content, Labels, usable
 from oneword.text.samples import TokenisedCorpus
-from oneword.text.skipped import Skipped
 from oneword.text.sources import DATASETS, EMBEDDED_CORPUS, REVIEWS
-from oneword.text.tables import SUFFIXES, Table, parsed
+from oneword.text.tables import SUFFIXES, Columns, Content, Labels, Skipped, Table, parsed, usable
 
 _REMEDY = f"give a file ({', '.join(SUFFIXES)}) or the aclImdb folder, or '{EMBEDDED_CORPUS}'"
 _KINDS = f"a corpus: '{EMBEDDED_CORPUS}', a file ({', '.join(SUFFIXES)}), the aclImdb folder"

@@ -1,7 +1,7 @@
 """Words as vectors: a tokenizer, and layer 0 of a model or a table of word vectors.
 
 As in the paper the first d coordinates of layer 0 are kept and every row is rescaled to norm √d. Families of models are
-in families.py, tables of vectors in vectors.py, words and their tokens in alignment.py.
+in families.py, tables of vectors in vectors.py, words and their tokens in tokens.py.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ from oneword.errors import (
 )
 from oneword.memory import check_memory
 from oneword.text import families, vectors
-from oneword.text.alignment import Reading, align
 from oneword.text.context import Context
 from oneword.text.families import FirstAttention, Layer
-from oneword.text.folders import FILES, ModelFolder
 from oneword.text.layer0 import AffineRows, Layer0, ZeroRowError
-from oneword.text.located import locate
-from oneword.text.tokens import TokenKinds
+from oneword.text.model_folder import FILES, ModelFolder, locate
+from oneword.text.tokens import TokenisedText, TokenKinds, align
 
 _KINDS = f"an encoder: 'minilm', a folder with {', '.join(FILES)}, a file of word vectors"
 
@@ -284,7 +282,7 @@ class Encoder:
     def _kinds(self) -> TokenKinds:
         return TokenKinds(self.tokenizer)
 
-    def _read(self, text: str) -> Reading:
+    def _read(self, text: str) -> TokenisedText:
         """The tokens of a text, without special ones, and its words."""
         check_string(text)
         found = self.tokenizer.encode(text, add_special_tokens=False)
@@ -297,11 +295,11 @@ class Encoder:
             raise TextError(
                 f"expected a text with at least one word, got {shortened(text)!r}{unknown}: give some words"
             )
-        return Reading(text, [i for i, _ in known], words, skipped)
+        return TokenisedText(text, [i for i, _ in known], words, skipped)
 
     def _context(
         self,
-        read: Reading,
+        read: TokenisedText,
         first: int,
         last: int,
         special: bool,

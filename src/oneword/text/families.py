@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from oneword.errors import FileFormatError
-from oneword.text.folders import ModelFolder
 from oneword.text.layer0 import Layer0, Norm, Projection
+from oneword.text.model_folder import ModelFolder
 
 Layer = Literal[0, "bare", "input"]
 NO_LIMIT = 2**31 - 1  # tokens of a text, where no table of positions sets a limit

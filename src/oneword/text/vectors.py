@@ -21,9 +21,9 @@ from torch import Tensor
 
 from oneword.errors import FileFormatError
 from oneword.memory import check_memory
-from oneword.text.alignment import SPLITTER
 from oneword.text.context import check_finite
-from oneword.text.folders import file_digest, unreadable
+from oneword.text.model_folder import file_digest, unreadable
+from oneword.text.tokens import SPLITTER
 
 _UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
 _LEFT_OUT = "\x00"  # no word of a text file, and no word of a text: see `check_string`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,9 @@ import pandas as pd
 
 from oneword.report.audit.chart import aucs, changes, hearing, keys
 from oneword.report.audit.tables import SAID, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
-from oneword.report.templating import facts, page_template, write_page
+from oneword.report.templating import facts, write_page
 
 TEMPLATE = "audit.html.j2"
-
-
-def check_installed() -> None:
-    """Raise MissingExtraError where `render` would: before the work, not after it."""
-    page_template(TEMPLATE)
 
 
 def render(
@@ -50,6 +46,21 @@ def render(
         command=command,
         facts=[("", list(_facts(about)))],
     )  # fmt: skip
+
+
+def notebook(tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any]) -> str:
+    """The tables of types, the advice on chunks and what was missed, as HTML for a notebook; every text is escaped."""
+    parts = []
+    for model in models_of(tables["types"]):
+        shown_as = {"type": "edit", "kind": "kind", "edits": "edits", "change_shown": "change",
+                    "auc_shown": "AUC against noise", "chunk_shown": "chunk ≤"}  # fmt: skip
+        rows = pd.DataFrame(list(_rows(tables, model)))[list(shown_as)].rename(columns=shown_as)
+        parts.append(f"<p><b>{escape(model)}</b></p>{rows.to_html(index=False, escape=True)}")
+        parts += [f"<p>{escape(advice(line, about['share']).capitalize())}.</p>"
+                  for line in lines_of(tables["chunks"], model)[:1]]  # fmt: skip
+    missed = tables["verdicts"][~tables["verdicts"]["passed"].astype(bool)]
+    parts += [f"<p>✗ {escape(line['model'])}: {escape(line['why'])}</p>" for line in missed.to_dict("records")]
+    return "".join(parts)
 
 
 def _cards(tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -51,12 +51,12 @@ def advice(line: Line, share: float) -> str:
     what = SAID.get(line["type"], line["type"])
     aim = f"to keep a “{what}” above the noise in {100 * share:g} % of texts"
     if math.isnan(line["chunk"]):
-        return f"{aim}: {line['outcome']}"
+        return f"{aim}: {line['advice']}"
     if line["chunk"] == 0:
-        return f"{aim}: at no length tried, {line['shortest']} tokens and more{_interval(line)}"
+        return f"{aim}: no tested length (from {line['shortest']} {line['unit']}) suffices{_interval(line)}"
     if line["chunk"] >= line["longest"]:
-        return f"{aim}: any length tried will do, up to {line['longest']} tokens{_interval(line)}"
-    return f"{aim}, chunk at ≤ {line['chunk']:.0f} tokens{_interval(line)}"
+        return f"{aim}: every tested length suffices, up to {line['longest']} {line['unit']}{_interval(line)}"
+    return f"{aim}, chunk at ≤ {line['chunk']:.0f} {line['unit']}{_interval(line)}"
 
 
 def _interval(line: Line) -> str:
@@ -80,12 +80,12 @@ def models_of(types: pd.DataFrame) -> list[str]:
 def meanings(about: Mapping[str, Any]) -> Iterator[str]:
     """What the numbers are, with the settings that they rest on."""
     yield from MEANINGS
-    level = "the median" if about["quantile"] == 0.5 else f"the {about['quantile']:.0%} quantile"
+    level = "the median" if about["noise_quantile"] == 0.5 else f"the {about['noise_quantile']:.0%} quantile"
     yield (
         f"a text hears a signal if that moves its vector by more than {level} of its own noise edits at that length; "
         f"chunk: the longest length at which {100 * about['share']:g} % of texts do"
     )
     yield (
-        f"{about['texts']} texts, cut to {', '.join(map(str, about['lengths']))} tokens where they are as long; edits "
-        f"by rules, at places drawn with seed {about['seed']}"
+        f"{about['texts']} texts, cut to {', '.join(map(str, about['lengths']))} tokens (words of an encoder without "
+        f"a tokenizer) where they are as long; edits by rules, at places drawn with seed {about['seed']}"
     )

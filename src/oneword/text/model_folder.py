@@ -1,6 +1,7 @@
 """The folder of a model: its configuration, tokenizer and tensors, read without running any code of its own.
 
-Only safetensors are read, never a pickle. Weights may be one file or several shards.
+Only safetensors are read, never a pickle. Weights may be one file or several shards. `locate` finds the folder of a
+model by its name: the embedded one, a folder on this machine, or a hub.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.errors import FileFormatError
-from oneword.text import cache
+from oneword.checks import shown
+from oneword.errors import FileFormatError, RangeError
+from oneword.text import cache, sources
+from oneword.text.sources import EMBEDDED_ENCODER, MINILM
 
 FILES = ("config.json", "tokenizer.json", "*.safetensors")
 POOLING = "1_Pooling/config.json"  # … and there how it makes one vector of a text
@@ -28,6 +31,8 @@ _MODULES = "modules.json"  # sentence-transformers says there which subfolder ho
 # Checkpoints made before LayerNorm was part of torch, bert-base-uncased among them, use the names of the formula.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_NAMES = ("minilm", EMBEDDED_ENCODER.lower())
+_REMEDY = "give the folder of a model on this machine, or 'minilm'"
 
 
 @dataclass(frozen=True)
@@ -163,3 +168,29 @@ def unreadable(path: Path, error: Exception) -> FileFormatError:
     return FileFormatError(
         f"expected a readable {path.name} in {path.parent.name}, got {type(error).__name__}: {reason}"
     )
+
+
+@dataclass(frozen=True)
+class Located:
+    """A model's folder, its name in results, and its version; None where only its files can tell."""
+
+    folder: ModelFolder
+    name: str
+    revision: str | None
+
+
+def locate(name: object, revision: str | None, kinds: str) -> Located | Path:
+    """The model of this name, or the file, if it names one. `kinds` are what it could have been, for the message."""
+    if not isinstance(name, str | Path):
+        raise FileFormatError(f"expected {kinds}, or a hub name, got {shown(name)}: give one as a string")
+    name, path = str(name), sources.on_disk(name)
+    embedded = name.lower() in _NAMES
+    if revision is not None and (embedded or path is not None):
+        raise RangeError(f"expected revision= with a hub name only, got it with {name!r}: leave it out")
+    if embedded:
+        return Located(ModelFolder(MINILM.folder() / "model"), EMBEDDED_ENCODER, f"{MINILM.name} {MINILM.version}")
+    if path is not None:
+        return Located(ModelFolder.at(path), path.name, None) if path.is_dir() else path
+    sources.check_hub_name(name, kinds)
+    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING,)))
+    return Located(folder, name, folder.name)  # the hub names the folder by the commit

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from oneword.auditing import chunks, signal
+from oneword.auditing import detection
 from oneword.auditing.edits import NOISE, SIGNAL, Kind
-from oneword.auditing.question import Question
+from oneword.auditing.measurement import Settings
 
 _AROUND = 48  # characters of the text shown on either side of an edit
 
@@ -28,7 +28,9 @@ def with_noise_level(edits: pd.DataFrame) -> pd.DataFrame:
     return edits.assign(times_noise=edits["change"] / edits["length"].map(levels).astype("float64"))
 
 
-def types(edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, int], asked: Question) -> pd.DataFrame:
+def types(
+    edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, int], settings: Settings
+) -> pd.DataFrame:
     """One line a type, also where no text had a place for it."""
     noise = visible_noise(edits)
     lines: list[dict[str, Any]] = []
@@ -36,12 +38,13 @@ def types(edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, 
         some = edits[edits["type"] == type]
         seen = some[some["visible"]] if kind == NOISE else some
         change, cosine = (
-            signal.typical(seen, column, resamples=asked.resamples, seed=asked.seed) for column in ("change", "cosine")
+            detection.typical(seen, column, resamples=settings.resamples, seed=settings.seed)
+            for column in ("change", "cosine")
         )
-        against = signal.auc(
-            some if kind == SIGNAL else some.head(0), noise, resamples=asked.resamples, seed=asked.seed
+        against = detection.auc(
+            some if kind == SIGNAL else some.head(0), noise, resamples=settings.resamples, seed=settings.seed
         )
-        fitted = signal.decay(seen, seed=asked.seed)
+        fitted = detection.decay(seen, seed=settings.seed)
         slope = (math.nan,) * 3 if fitted is None else (fitted.slope, fitted.low, fitted.high)
         silent = (some.groupby("text")["change"].median() == 0).mean() if len(some) else math.nan
         lines.append(
@@ -55,7 +58,7 @@ def types(edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, 
     return pd.DataFrame(lines)
 
 
-def against(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> pd.DataFrame:
+def against(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings) -> pd.DataFrame:
     """The AUC of each signal type against each noise type."""
     noise = visible_noise(edits)
     lines: list[dict[str, Any]] = []
@@ -63,20 +66,22 @@ def against(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> 
         for other in _of(kinds, NOISE):
             some, rest = edits[edits["type"] == type], noise[noise["type"] == other]
             if len(some) and len(rest):
-                found = signal.auc(some, rest, resamples=asked.resamples, seed=asked.seed)
+                found = detection.auc(some, rest, resamples=settings.resamples, seed=settings.seed)
                 lines.append({"type": type, "against": other, "auc": found.value, "auc_low": found.low,
                               "auc_high": found.high})  # fmt: skip
     return pd.DataFrame(lines, columns=["type", "against", "auc", "auc_low", "auc_high"])
 
 
-def lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> pd.DataFrame:
+def lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings) -> pd.DataFrame:
     """One line a type and length: quartiles of the change; for signals the share of texts that hear it."""
     noise = visible_noise(edits)
     lines: list[dict[str, Any]] = []
     for type, kind in kinds.items():
         some = edits[(edits["type"] == type) & (edits["visible"] | (edits["kind"] == SIGNAL))]
-        heard = chunks.shares(chunks.hearing(some, noise, asked.quantile)) if kind == SIGNAL else pd.DataFrame()
-        hears = {} if heard.empty else heard.set_index("length").to_dict("index")
+        hears = {}
+        if kind == SIGNAL:
+            heard = detection.shares(detection.hearing(some, noise, settings.noise_quantile))
+            hears = heard.set_index("length").to_dict("index")
         for length, each in some.groupby("length", sort=True):
             low, middle, high = np.quantile(each["change"], [0.25, 0.5, 0.75])
             share = hears.get(length, {})
@@ -90,19 +95,18 @@ def lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> 
                                         "times_noise", "share", "share_low", "share_high", "falling"])  # fmt: skip
 
 
-def chunk_lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], asked: Question) -> pd.DataFrame:
-    """For each signal type the longest chunk in which it is heard, with its interval and in words."""
+def chunks(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings, unit: str) -> pd.DataFrame:
+    """For each signal type the longest chunk in which it is heard, with its interval; lengths count `unit`."""
     noise = visible_noise(edits)
     lines = []
     for type in _of(kinds, SIGNAL):
-        heard = chunks.hearing(edits[edits["type"] == type], noise, asked.quantile)
-        found = chunks.advice(heard, asked.share, resamples=asked.resamples, seed=asked.seed)
+        heard = detection.hearing(edits[edits["type"] == type], noise, settings.noise_quantile)
+        found = detection.chunk_advice(heard, settings.share, resamples=settings.resamples, seed=settings.seed)
         lines.append({"type": type, "chunk": found.longest_chunk, "chunk_low": found.low, "chunk_high": found.high,
                       "shortest": found.shortest, "longest": found.longest, "texts": found.texts,
-                      "outcome": found.outcome})  # fmt: skip
-    return pd.DataFrame(
-        lines, columns=["type", "chunk", "chunk_low", "chunk_high", "shortest", "longest", "texts", "outcome"]
-    )
+                      "unit": unit, "advice": found.in_words(unit)})  # fmt: skip
+    return pd.DataFrame(lines, columns=["type", "chunk", "chunk_low", "chunk_high", "shortest", "longest", "texts",
+                                        "unit", "advice"])  # fmt: skip
 
 
 def worst(edits: pd.DataFrame, texts: list[str], kinds: Mapping[str, Kind], top: int) -> pd.DataFrame:

@@ -1,0 +1,152 @@
+"""What can be audited: anything that turns texts into vectors.
+
+A transformer says how its tokenizer splits a text. A plain function from texts to vectors says nothing of the kind: its
+texts are counted in words. `NAMED` is the registry of encoders that have a name and are no transformers.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from oneword.checks import shown
+from oneword.errors import NonFiniteError, RangeError, ShapeError, UnknownNameError, ZeroNormError
+
+Unit = Literal["tokens", "words"]
+Vectors = Float[np.ndarray, "texts p"]
+
+NAMED: dict[str, Callable[[], object]] = {}  # name → what makes the encoder; a transformer needs no entry
+
+_WORD = re.compile(r"\s*\S+(?:\s+$)?|\s+")  # with the space around it, so that only equal texts have equal words
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """The words of a text, each with the space before it."""
+    return tuple(_WORD.findall(text))
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedEncoder:
+    """An encoder with what an audit needs to know of it; `of` makes one of whatever a person has.
+
+    | field | meaning |
+    |---|---|
+    | `name` | how tables call it |
+    | `vectors` | a list of texts → an array with one row a text |
+    | `tokens` | what the encoder sees of a text: texts with equal tokens have equal vectors |
+    | `longest` | how many tokens a text may have |
+    | `unit` | what `tokens` gives: the "tokens" of a tokenizer, or "words" where nothing is known of one |
+    | `about` | where it comes from, for reports |
+    """
+
+    name: str
+    vectors: Callable[[list[str]], ArrayLike] = field(repr=False)
+    tokens: Callable[[str], tuple[Hashable, ...]] = field(default=split_words, repr=False)
+    longest: int = sys.maxsize
+    unit: Unit = "words"
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: object, name: str | None = None) -> AuditedEncoder:
+        """Any encoder as an AuditedEncoder; `name` replaces its own.
+
+        | model | what is audited |
+        |---|---|
+        | a string | as `load_encoder` finds it: "minilm", a folder, a name of `NAMED` or of a hub |
+        | TransformerFeatures | its pooled vector, or the output "cls" if it was made with that |
+        | any other object | its method `vectors` or `encode`, or the object itself if it can be called |
+
+        Of other objects `name`, `longest`, `tokens(text)` and `describe()` are used where they have them. Raises
+        UnknownNameError for an object that offers none of the three.
+        """
+        from oneword.maps.transformer import TransformerFeatures  # loads torch, which few commands can spare
+
+        if isinstance(model, AuditedEncoder):
+            return model if name is None else cls(**{**vars(model), "name": name})
+        if isinstance(model, str):
+            return cls.of(load_encoder(model), name)
+        if isinstance(model, TransformerFeatures):
+            return _transformer(model, name)
+        call: Any = next(
+            filter(callable, (getattr(model, "vectors", None), getattr(model, "encode", None), model)), None
+        )
+        if call is None:
+            raise UnknownNameError(
+                f"expected an encoder as a name, TransformerFeatures or a function from texts to vectors, got "
+                f"{shown(model)}: give one of these"
+            )
+        own = name or str(getattr(model, "name", None) or getattr(model, "__name__", type(model).__name__))
+        tokens, longest = getattr(model, "tokens", None), getattr(model, "longest", None)
+        describe = getattr(model, "describe", None)
+        return cls(
+            own,
+            call,
+            tokens if callable(tokens) else split_words,
+            sys.maxsize if longest is None else int(longest),
+            "tokens" if callable(tokens) else "words",
+            {"model": own, **(describe() if callable(describe) else {})},
+        )
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of these texts in float64, finite and none of them zero: else a relative change is not defined.
+
+        Raises ShapeError, NonFiniteError or ZeroNormError.
+        """
+        found = np.asarray(self.vectors(list(texts)), dtype=np.float64)
+        if found.ndim != 2 or len(found) != len(texts):
+            raise ShapeError(f"expected one vector for each of {len(texts)} texts, got {found.shape} from {self.name}")
+        bad = int((~np.isfinite(found).all(axis=1)).sum())
+        if bad:
+            raise NonFiniteError(f"expected finite vectors, got {bad} of {len(texts)} that are not from {self.name}")
+        zero = int((np.linalg.norm(found, axis=1) == 0).sum())
+        if zero:
+            raise ZeroNormError(
+                f"expected vectors that are not zero, got {zero} of {len(texts)} from {self.name}: a relative change "
+                "is not defined; choose another output"
+            )
+        return found
+
+
+def load_encoder(name: str, **options: Any) -> AuditedEncoder:
+    """An encoder by its name: one of `NAMED`, else a transformer as `TransformerFeatures.load` takes it.
+
+    `options` are those of `TransformerFeatures.load`; `output` is "pooled" by default. Raises RangeError for options of
+    transformers that are asked of another encoder.
+    """
+    if name in NAMED:
+        asked = sorted(key for key in ("layer", "random_init") if options.get(key) is not None)
+        if asked:
+            raise RangeError(f"expected no {asked[0]} for {name}, which is no transformer: leave it out")
+        return AuditedEncoder.of(NAMED[name](), name)
+    from oneword.maps.transformer import TransformerFeatures
+
+    return _transformer(TransformerFeatures.load(name, **{"output": "pooled", **options}))
+
+
+def encoders_of(models: object) -> list[AuditedEncoder]:
+    """One encoder, several, or a mapping from names to encoders, in their order."""
+    if isinstance(models, Mapping):
+        return [AuditedEncoder.of(model, str(name)) for name, model in models.items()]
+    if isinstance(models, list | tuple):
+        return [AuditedEncoder.of(model) for model in models]
+    return [AuditedEncoder.of(models)]
+
+
+def _transformer(features: Any, name: str | None = None) -> AuditedEncoder:
+    """One vector a text: the pooled one, unless the features are already of one vector."""
+    one = features if features.selection.output.pooled else features.select(output="pooled")
+    return AuditedEncoder(
+        name or one.name,
+        lambda texts: one.vectors(texts).double().cpu().numpy(),
+        lambda text: tuple(one.encoder.tokenizer.encode(text).ids),
+        one.encoder.longest,
+        "tokens",
+        dict(one.describe()),
+    )

@@ -1,0 +1,270 @@
+"""Every edit of every text, cut to every length, under one encoder: how far it moves the vector.
+
+Texts are cut at the borders of words, as a chunker would. Vectors are made in blocks of cuts and forgotten once their
+changes are known, so memory does not grow with the texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, field_validator
+
+from oneword.auditing.edits import NOISE, Edit, difference, edits_by
+from oneword.auditing.encoders import AuditedEncoder
+from oneword.auditing.rules import rules_of
+from oneword.errors import RangeError, TextError
+from oneword.progress import Progress
+from oneword.random import stream
+from oneword.validation import FileModel
+
+COLUMNS = [
+    "text", "length", "tokens", "characters", "type", "kind", "made", "where", "was", "became", "visible", "change",
+    "cosine",
+]  # fmt: skip
+# Said of a table without lines, too, in which numbers would be objects.
+_DTYPES = {"text": "int64", "length": "int64", "tokens": "int64", "visible": "bool", "change": "float64",
+           "cosine": "float64"}  # fmt: skip
+_BLOCK = 1 << 15  # tokens at a time, roughly: enough texts of one length to run together
+NO_CHANGE = 1e-6  # a relative change below this is none: the last bits of float32
+_LOOKED_AT = 20  # times as many texts as wanted: enough to find long ones, and a large corpus is not read to its end
+_WORD_ENDS = re.compile(r"\S(?=\s|$)")
+
+
+LENGTHS = (16, 32, 64, 128)
+TEXTS = 30  # with these lengths a model of six layers answers in less than half a minute, even on one core
+
+
+class Settings(FileModel):
+    """The numbers that an audit rests on; `ow.audit` says what they mean."""
+
+    lengths: Annotated[tuple[Annotated[int, Field(ge=4)], ...], Field(strict=False, min_length=1)] = LENGTHS
+    most_texts: Annotated[int, Field(ge=1)] = TEXTS
+    edits: Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    each: Annotated[int, Field(ge=1)] = 1
+    share: Annotated[float, Field(ge=0.01, le=0.999)] = 0.95
+    noise_quantile: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+    resamples: Annotated[int, Field(ge=99)] = 1999
+    examples: Annotated[int, Field(ge=0)] = 3
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("lengths")
+    @classmethod
+    def _in_order(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(lengths)))
+
+    @field_validator("edits")
+    @classmethod
+    def _known(cls, edits: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        rules_of(edits)  # a type that is none is refused before a model is read
+        return edits
+
+
+# Texts cut to lengths -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The beginning of a text; `length` is the most tokens it may have, 0: the whole text, whatever its length."""
+
+    text: int
+    length: int
+    words: str
+    tokens: tuple[Hashable, ...]
+
+
+def sample_texts(
+    texts: Sequence[str], encoder: AuditedEncoder, lengths: Sequence[int], most: int, seed: int
+) -> list[str]:
+    """At most `most` different texts, in an order drawn with the seed, those that can be cut to every length first."""
+    different = list(dict.fromkeys(text for text in texts if text.strip()))
+    if not different:
+        raise TextError("expected at least one text with a word in it, got none: give some")
+    order = stream(seed, "audit", "sample").permutation(len(different))
+    long: list[str] = []
+    rest: list[str] = []
+    for k in order[: _LOOKED_AT * most]:
+        fitting = len(encoder.tokens(different[k])) >= lengths[-1]
+        (long if fitting else rest).append(different[k])
+        if len(long) == most:
+            break
+    return [*long, *rest][:most]
+
+
+def lengths_within(encoder: AuditedEncoder, lengths: Sequence[int]) -> tuple[int, ...]:
+    """Those lengths that the encoder can take."""
+    found = tuple(n for n in lengths if n <= encoder.longest)
+    if not found:
+        raise RangeError(
+            f"expected a length of at most {encoder.longest} {encoder.unit}, the window of {encoder.name}, got "
+            f"{min(lengths)} and more: choose shorter lengths"
+        )
+    return found
+
+
+def cut_texts(texts: Sequence[str], encoder: AuditedEncoder, lengths: Sequence[int]) -> Iterator[Cut]:
+    """Every text at every length that it has; beginnings that coincide count once."""
+    seen: set[tuple[int, str]] = set()
+    for number, text in enumerate(texts):
+        total = len(encoder.tokens(text))
+        for n in lengths:
+            if total < n:
+                break
+            words = cut_text(text, n, encoder)
+            if words and (n, words) not in seen:
+                seen.add((n, words))
+                yield Cut(number, n, words, encoder.tokens(words))
+
+
+def cut_text(text: str, n: int, encoder: AuditedEncoder) -> str:
+    """The longest beginning of whole words with at most n tokens; empty if the first word has more."""
+    ends = [match.end() for match in _WORD_ENDS.finditer(text)]
+    low, high = 0, len(ends)  # the first `low` words fit, the first `high + 1` do not
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len(encoder.tokens(text[: ends[middle - 1]])) <= n:
+            low = middle
+        else:
+            high = middle - 1
+    return text[: ends[low - 1]] if low else ""
+
+
+# Edits ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A cut with its edits: made by rules, or a person's own."""
+
+    cut: Cut
+    edits: tuple[Edit, ...]
+    made: tuple[str, ...]  # "rule" or "own", for each edit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trials; `without` counts for each type the cuts in which its rule found no place, `cuts` all of them."""
+
+    trials: tuple[Trial, ...]
+    without: Counter[str]
+    cuts: int
+    too_long: int  # own pairs that do not fit into the model's window
+
+
+def planned(
+    texts: Sequence[str], pairs: Sequence[Edit], encoder: AuditedEncoder, lengths: Sequence[int], settings: Settings
+) -> Plan:
+    """Texts cut to lengths and edited by rules; own pairs as they are, with noise made of the same texts by rules."""
+    rules, trials, without = rules_of(settings.edits), [], Counter[str]()
+    for cut in cut_texts(texts, encoder, lengths):
+        found = [edits_by(cut.words, rule, seed=settings.seed, most=settings.each) for rule in rules]
+        without.update(rule.type for rule, some in zip(rules, found, strict=True) if not some)
+        edits = tuple(edit for some in found for edit in some)
+        trials.append(Trial(cut, edits, ("rule",) * len(edits)))
+    count, too_long = len(trials), 0
+    number = {text: k for k, text in enumerate(texts)}
+    grouped: dict[str, list[Edit]] = {}
+    for pair in pairs:
+        grouped.setdefault(pair.text, []).append(pair)
+    for text, own in grouped.items():
+        place = number.setdefault(text, len(number))  # also of a text that is left out: it is among the audit's texts
+        tokens = encoder.tokens(text)
+        if len(tokens) > encoder.longest:
+            too_long += len(own)
+            continue
+        noise = [edit for rule in rules if rule.kind == NOISE for edit in edits_by(text, rule, seed=settings.seed)]
+        cut = Cut(place, 0, text, tokens)
+        trials.append(Trial(cut, (*own, *noise), ("own",) * len(own) + ("rule",) * len(noise)))
+    return Plan(tuple(trials), without, count, too_long)
+
+
+def measure_edits(encoder: AuditedEncoder, plan: Plan, progress: Progress) -> tuple[pd.DataFrame, int]:
+    """The table of edits, and how many were left out because they did not fit into the window."""
+    lines: list[dict[str, Any]] = []
+    left_out, finished = 0, 0
+    total = sum(_cost(trial) for trial in plan.trials)
+    for block in _blocks(plan.trials):
+        some, missing = _run(encoder, block)
+        lines += some
+        left_out += missing
+        finished += sum(_cost(trial) for trial in block)
+        progress(encoder.name, finished / total)
+    table = pd.DataFrame(lines, columns=COLUMNS).astype(_DTYPES)
+    return table.sort_values(["length", "text", "kind", "type", "where"], kind="stable", ignore_index=True), left_out
+
+
+def _cost(trial: Trial) -> int:
+    return len(trial.cut.tokens) * (1 + len(trial.edits))
+
+
+def _blocks(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
+    """Cuts of one length together."""
+    block: list[Trial] = []
+    size = 0
+    for trial in sorted(trials, key=lambda trial: len(trial.cut.tokens)):
+        if block and size + _cost(trial) > _BLOCK:
+            yield block
+            block, size = [], 0
+        block.append(trial)
+        size += _cost(trial)
+    if block:
+        yield block
+
+
+def _run(encoder: AuditedEncoder, block: Sequence[Trial]) -> tuple[list[dict[str, Any]], int]:
+    """Equal tokens have equal vectors: what the tokenizer cannot see is not run, and texts that come twice are once."""
+    rows: dict[tuple[Hashable, ...], int] = {}
+    texts: list[str] = []
+
+    def row(text: str, tokens: tuple[Hashable, ...]) -> int:
+        if tokens not in rows:
+            rows[tokens] = len(texts)
+            texts.append(text)
+        return rows[tokens]
+
+    wanted: list[tuple[Trial, int, int, int]] = []  # trial, edit, rows of the text and of what it became
+    left_out = 0
+    for trial in block:
+        before = row(trial.cut.words, trial.cut.tokens)
+        for k, edit in enumerate(trial.edits):
+            tokens = encoder.tokens(edit.edited)
+            if len(tokens) > encoder.longest:
+                left_out += 1
+            else:
+                wanted.append((trial, k, before, row(edit.edited, tokens)))
+    vectors = encoder.encode(texts)
+    norms = np.linalg.norm(vectors, axis=1)
+    old, new = (np.array([each[side] for each in wanted], dtype=int) for side in (2, 3))
+    change = np.linalg.norm(vectors[new] - vectors[old], axis=1) / norms[old]
+    change[change < NO_CHANGE] = 0.0
+    cosine = np.einsum("ij,ij->i", vectors[new], vectors[old]) / (norms[new] * norms[old])
+    seen = (old != new) & ((change > 0) | (encoder.unit == "tokens"))  # without a tokenizer, the vector has to tell
+    lines = [
+        _line(trial, k, visible=bool(seen[j])) | {"change": float(change[j]), "cosine": float(min(1.0, cosine[j]))}
+        for j, (trial, k, *_) in enumerate(wanted)
+    ]
+    return lines, left_out
+
+
+def _line(trial: Trial, k: int, *, visible: bool) -> dict[str, Any]:
+    edit, cut = trial.edits[k], trial.cut
+    start, end, new_end = difference(edit.text, edit.edited)
+    return {
+        "text": cut.text,
+        "length": cut.length,
+        "tokens": len(cut.tokens),
+        "characters": len(cut.words),
+        "type": edit.type,
+        "kind": edit.kind,
+        "made": trial.made[k],
+        "where": start,
+        "was": edit.text[start:end],
+        "became": edit.edited[start:new_end],
+        "visible": visible,
+    }
