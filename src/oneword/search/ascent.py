@@ -74,11 +74,6 @@ class Ascent(Search):
             if not getattr(self, name) >= 1:
                 raise RangeError(f"expected Ascent({name}=…) ≥ 1, got {getattr(self, name)}")
 
-    @classmethod
-    def quick(cls) -> Ascent:
-        """One start a position (the mean key for attention) and no polish, whatever the map is."""
-        return cls(random=0, keep=1, polish=0, finish=30)
-
     @property
     def is_quick(self) -> bool:
         return self.random == 0 and self.polish == 0

@@ -40,7 +40,7 @@ class Status(Enum):
         "higher: raise Ascent(random=…, keep=…)"
     )
     STEP_LIMIT = "still improving when the steps ran out: raise Ascent(polish=…)"
-    QUICK = "one start a position and no polish: use Ascent() for the full recipe"
+    QUICK = "one start a position and no polish: leave out search= for the full recipe"
     UNPOLISHED = "climbed from every start and not polished: raise Ascent(polish=…)"
     ZERO_GRADIENT = (
         "the gradient was zero at every candidate, so the search could not climb and the value is the best of its "

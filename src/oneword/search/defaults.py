@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 from jaxtyping import Float
@@ -48,7 +48,8 @@ class DefaultSearch(Search):
 
 @Search.default_for(Probe)
 def _of_any_map(probe: Probe, quick: bool, memory: int) -> Search:
-    return replace(Ascent.quick() if quick else Ascent(), memory=memory)
+    """In a hurry one start a position (the mean key for attention) and no polish."""
+    return Ascent(random=0, keep=1, polish=0, finish=30, memory=memory) if quick else Ascent(memory=memory)
 
 
 @Search.default_for(AttentionProbe)

@@ -47,7 +47,7 @@ class Task:
             object.__setattr__(self, "positions", [whole_number("positions", i) for i in self.positions])
         if self.within is not None and not isinstance(self.within, Constraint | Replacements):
             raise RangeError(
-                "expected within= a Constraint such as Ball() or Sphere(), or a Vocabulary (also Words, Vectors), "
+                "expected within= a Ball, a Sphere or a Vocabulary (also Words, Vectors, a Constraint of one's own), "
                 f"got {self.within!r}"
             )
         if not isinstance(self.search, Search):

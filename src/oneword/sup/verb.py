@@ -73,7 +73,7 @@ def sensitivity(
     | `within` | what may change: Ball() is ‖Δ‖ ≤ √d (in trained models ‖x_i‖), Vocabulary.of(encoder) real words |
     | `words` | how many words change at once; more than one are chosen greedily among `positions` |
     | `positions` | the words that may change; all by default |
-    | `search` | Ascent() or Ascent.quick() |
+    | `search` | None: what suits the map; "quick": the same in a fraction of the time; or an Ascent(…) |
     | `certify` | Certify(target, work, seconds), Certify.plain(), or False for no upper bound |
     | `baseline` | random changes a word, for comparison; 0 draws none |
     | `progress` | called with (stage, fraction done) while the work goes on |
