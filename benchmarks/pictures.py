@@ -129,15 +129,15 @@ def keep(content: bytes, name: str) -> None:
 
 
 def table_in(folder: Path) -> pd.DataFrame:
-    from oneword.experiments.table import from_bytes, to_pandas
+    from oneword.experiments.store import from_bytes, to_pandas
 
     return to_pandas(from_bytes((folder / "results.parquet").read_bytes(), "results.parquet")[0])
 
 
 def reproduced(folder: Path) -> None:
     """The page and the figures of `oneword reproduce`, drawn anew from its table."""
-    from oneword.experiments.fit import fits
-    from oneword.experiments.verdict import verdict
+    from oneword.experiments.claims import verdict
+    from oneword.experiments.rows import fits
     from oneword.report.paper.figures import draw_all
     from oneword.report.paper.page import render
 
@@ -154,7 +154,7 @@ def reproduced(folder: Path) -> None:
 
 def trained(folder: Path) -> None:
     """S of a trained encoder against the length of the text."""
-    from oneword.experiments.fit import trained_fits, trained_lengths
+    from oneword.experiments.rows import trained_fits, trained_lengths
     from oneword.report.profile.figures import lengths_figure
 
     if not (folder / "results.parquet").exists():

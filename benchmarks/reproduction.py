@@ -13,7 +13,7 @@ import pandas as pd
 
 from benchmarks import seeds
 from oneword.experiments.store import read_results
-from oneword.report.paper.chance import by_chance
+from oneword.report.paper.claims import by_chance
 
 TARGET = Path(__file__).parent.parent / "docs" / "reproduction.md"
 
@@ -63,7 +63,7 @@ rows, and those that certificates settle, need no interval. {chance}
 ## S against n, medians over trials (reviews)
 {curves}
 
-## Learning a one-word change: three objectives, medians over lessons
+## Learning a one-word change: three objectives, medians over new texts
 {objectives}
 
 ## What the analysis leaves out
@@ -134,7 +134,7 @@ def curves(table: pd.DataFrame) -> list[str]:
 
 
 def objectives(table: pd.DataFrame) -> list[str]:
-    """The three objectives compared: medians over lessons."""
+    """The three objectives compared: medians over new texts."""
     rows = table[(table["kind"] == "learning") & table["objective"].isin(["loss", "features", "alignment"])]
     rows = rows.assign(bound=(2 - rows["gamma"]).clip(lower=0) ** 2)
     medians = rows.groupby(["map", "n", "training", "objective"])[["err", "gamma", "alignment", "bound"]].median()
@@ -170,12 +170,12 @@ def _listed(numbers: pd.Series) -> str:
 def _sizes(table: pd.DataFrame) -> dict[str, str]:
     """What the specs chose, read from the rows."""
     deep = table[(table["map"] == "drf") & (table["words_from"] == "corpus")]
-    lessons = table[table["kind"] == "learning"]
+    learnt = table[table["kind"] == "learning"]
     return {
         "deep_d": _listed(deep["d"]),
         "deep_trials": _listed(deep.groupby("n")["trial"].nunique()),
-        "texts": _listed(lessons["N"]),
-        "samples": _listed(lessons.groupby(["map", "n"])["sample"].nunique()),
+        "texts": _listed(learnt["N"]),
+        "samples": _listed(learnt.groupby(["map", "n"])["sample"].nunique()),
     }
 
 

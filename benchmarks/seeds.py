@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from oneword.experiments import paper
-from oneword.experiments.claims import Claim
+from oneword.experiments.claims import verdict
+from oneword.experiments.judging import Claim
 from oneword.experiments.run import run
 from oneword.experiments.store import versions
-from oneword.experiments.verdict import verdict
 from oneword.report.table import shown
 
 SCALE = "quick"

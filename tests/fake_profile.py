@@ -129,7 +129,7 @@ def lengths(models=("all-MiniLM-L6-v2", "all-MiniLM-L6-v2 re-initialised (seed 0
 
 
 def exponents() -> pd.DataFrame:
-    """Slopes as `experiments.fit` would find them; one of them without an interval."""
+    """Slopes as `experiments.rows.trained_fits` would find them; one of them without an interval."""
     return pd.DataFrame(
         [
             ("all-MiniLM-L6-v2", "sup", -0.05, -0.08, -0.01),

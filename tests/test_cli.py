@@ -14,7 +14,7 @@ import pytest
 import oneword as ow
 from oneword.cli import main
 from oneword.experiments import paper
-from oneword.experiments.claims import Claim
+from oneword.experiments.judging import Claim
 from tests.text.tiny_bert import needs_minilm
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oneword.comparison.result import Comparison
     from oneword.comparison.verb import compare
     from oneword.errors import OnewordError
-    from oneword.experiments.sweep import sweep
+    from oneword.experiments.run import sweep
     from oneword.maps.activations import Activation
     from oneword.maps.attention import AttentionFeatures
     from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
@@ -73,7 +73,7 @@ _HOME = {
     "encode": "text.encoders",
     "gaussian": "text.context",
     "sensitivity": "sup.verb",
-    "sweep": "experiments.sweep",
+    "sweep": "experiments.run",
 }
 
 __all__ = [

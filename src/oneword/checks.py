@@ -1,17 +1,15 @@
-"""What a text, a number and a precision have to be, and how anything is shown in a message of one line."""
+"""Checks of texts, numbers and dtypes, and how values are shown in messages of one line. Without torch."""
 
 from __future__ import annotations
 
 import operator
 import unicodedata
 
-import torch
-
 from oneword.errors import DTypeError, RangeError, TextError
 
 
 def check_string(text: object) -> None:
-    """Refuse what no tokenizer can read, and what nobody can see."""
+    """Raise TextError unless the text is a string of valid Unicode with at least one visible character."""
     if not isinstance(text, str):
         raise TextError(f"expected a text as a string, got {type(text).__name__}")
     if all(letter.isspace() or unicodedata.category(letter) in ("Cc", "Cf") for letter in text):
@@ -22,18 +20,23 @@ def check_string(text: object) -> None:
         raise TextError(f"expected valid Unicode, got {text[error.start]!r} at character {error.start}") from None
 
 
-def shortened(text: str) -> str:
-    """The beginning of a text, for a message of one line."""
-    return text if len(text) <= 40 else text[:40] + "…"
+def shortened(text: str, most: int = 41) -> str:
+    """The text, cut to at most `most` characters; "…" marks the cut."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """The text with single spaces for all runs of spaces and line breaks."""
+    return " ".join(text.split())
 
 
 def shown(value: object) -> str:
-    """Anything at all, for a message of one line."""
-    return shortened(" ".join(repr(value).split()))
+    """Any value as it is written in Python, in one short line."""
+    return shortened(one_line(repr(value)))
 
 
 def whole_number(name: str, value: object) -> int:
-    """A whole number; True is none."""
+    """The value as an int. Raises RangeError for anything but a whole number; True is none."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -43,5 +46,6 @@ def whole_number(name: str, value: object) -> int:
 
 
 def check_floating(dtype: object) -> None:
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+    """Raise DTypeError unless this is a torch.dtype of floating point."""
+    if getattr(dtype, "is_floating_point", None) is not True:
         raise DTypeError(f"expected dtype as torch.float32 or torch.float64, got {shown(dtype)}: write one of these")

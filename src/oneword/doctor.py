@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from oneword._version import __version__
+from oneword._version import __version__, installed
 from oneword.memory import physical_memory
 from oneword.text import cache, sources
 
@@ -42,9 +42,9 @@ def examine() -> dict[str, Any]:
             "memory_gb": round(physical_memory() / 1e9, 1),
             "accelerator": _accelerator(),
         },
-        "packages": {name: _version(name) for name in core},
+        "packages": {name: installed(name) for name in core},
         "extras": {
-            extra: {"for": purpose, "packages": {name: _version(name) for name in by_extra[extra]}}
+            extra: {"for": purpose, "packages": {name: installed(name) for name in by_extra[extra]}}
             for extra, purpose in EXTRAS.items()
         },
         "offline": {
@@ -89,13 +89,6 @@ def shown(findings: dict[str, Any]) -> RenderableType:
 
 def _marker(requirement: Requirement) -> str:
     return str(requirement.marker).replace("'", '"')
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _accelerator() -> str:

@@ -1,4 +1,4 @@
-"""What fits into this machine: asked before anything large is allocated."""
+"""Memory: how much this machine has, and how many items fit into a budget at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def batch_size(bytes_each: int, budget: int) -> int:
+    """How many items of so many bytes each fit into a budget of bytes: at least 1."""
+    return max(1, budget // bytes_each)
+
+
 def check_memory(needed: int, what: str) -> None:
-    """Refuse what cannot fit into this machine at all, before anything is allocated."""
+    """Raise MemoryLimitError if `what` needs more bytes than 80 % of this machine has; called before allocating."""
     total = physical_memory()
     if needed > 0.8 * total:
         raise MemoryLimitError(

@@ -1,39 +1,77 @@
-"""Closed-form predictions of word sensitivity, to draw beside the measurements.
+"""Laws and predictions of word sensitivity and of learning a one-word change, to compare measurements with.
 
 S_φ(X) is Eq. 1 of S. Bombari and M. Mondelli, "Towards Understanding the Word Sensitivity of Attention
 Layers: A Study via Random Features", ICML 2024, arXiv 2402.02969. Its theorems T1 and T2 give orders in n,
 O(1/√n) for RF (Eq. 2) and O(e^{CL}/√n) for DRF; the functions here give constants too. They are predictions,
 not bounds.
+
+Every function takes numbers, arrays or columns of a table, which are broadcast against each other. Numbers give a
+number, anything else an array of float64. Importing this module does not load torch.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from scipy.integrate import quad
-from scipy.optimize import minimize_scalar
-from scipy.signal import find_peaks
-from scipy.special import expit, spherical_jn
-from torch import Tensor
+from scipy.special import spherical_jn
 
-from oneword.errors import RangeError, ZeroNormError
-from oneword.maps.activations import ACTIVATIONS, Activation
-from oneword.maps.activations import activation as resolve
+from oneword.errors import RangeError
 
-ActivationLike = str | Activation | Callable[[Tensor], Tensor]
-_Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from torch import Tensor
 
-# Integrals over the standard normal stop here: the density is 8e-23, below every tolerance in this file.
-_REACH = 10.0
+    from oneword.maps.activations import Activation
+
+__all__ = [
+    "alignment_gap",
+    "drf_guide",
+    "drf_random",
+    "error",
+    "error_bound",
+    "error_slack",
+    "log4",
+    "rf_finite_size",
+    "rf_random",
+    "rf_sensitivity",
+    "rf_words",
+]
+
+Numbers = Any  # a number, an array or a column of a table
+
+SLACK = 1.25  # on the leading order of sup|F − 1| for RF
 
 
-def rf_sensitivity(n: float, d: float, k: float | None = None, activation: ActivationLike = "relu") -> float:
+def _vectorised(function: Callable[..., float]) -> Callable[..., Any]:
+    """The function for arrays too: called once for each set of numbers."""
+
+    parameters = signature(function)
+
+    @wraps(function)
+    def each(*args: Any, **options: Any) -> Any:
+        given = parameters.bind(*args, **options).arguments
+        arrays = {name: np.asarray(value) for name, value in given.items() if np.ndim(value)}
+        if not arrays:
+            return function(**given)
+        values = np.broadcast(*arrays.values())
+        found = [function(**given | dict(zip(arrays, numbers, strict=True))) for numbers in values]
+        return np.array(found, dtype=np.float64).reshape(values.shape)
+
+    return each
+
+
+# Random features
+
+
+@_vectorised
+def rf_sensitivity(
+    n: Numbers, d: Numbers, k: Numbers | None = None, activation: str | Activation | Callable[[Tensor], Tensor] = "relu"
+) -> float:
     """Sensitivity of random features φ(X) = σ(V·flat(X)) (Eq. 2; T1) to one word, for any Lipschitz σ.
 
     With w = σ'(g)², g standard normal, and D = nd:
@@ -44,27 +82,22 @@ def rf_sensitivity(n: float, d: float, k: float | None = None, activation: Activ
     Marchenko–Pastur law, in the form of Silverstein and Choi (1995). ReLU: (1+√(2d/k))/√n; abs and identity:
     (1+√(d/k))/√n. `k` defaults to D.
     """
+    from oneword import gaussian_means
+    from oneword.maps.activations import activation as resolve
+
     n, d, k = _sizes(n, d, k)
-    slopes = _slopes(resolve(activation))
-    if slopes.top == 0:
-        return 0.0
-
-    # In units of sup w: v = w/sup w, x = y/sup w. The logit u of y resolves both ends of 0 < y < 1; the
-    # bracket is convex in x, so it has one minimum in u.
-    def edge(u: float) -> float:
-        y = float(expit(u))
-
-        def integrand(g: float) -> float:
-            v = min(slopes.square(g) / slopes.top, 1.0)
-            return v / (1 - y * v)
-
-        return d / (k * y) + _normal_mean(integrand, slopes.breaks)
-
-    best = minimize_scalar(edge, bounds=(-40, 30), method="bounded", options={"xatol": 1e-7})
-    return math.sqrt(slopes.top * float(best.fun) / (n * slopes.norm2))
+    edge, norm2 = gaussian_means.edge(resolve(activation), d, k)
+    return math.sqrt(edge / (n * norm2))
 
 
-def rf_words(m: float, n: float, d: float, k: float | None = None) -> float:
+@_vectorised
+def rf_finite_size(d: Numbers, k: Numbers) -> float:
+    """1 + √(2d/k): the factor by which a finite width k raises S of ReLU random features above 1/√n (T1)."""
+    return 1 + math.sqrt(2 * d / k)
+
+
+@_vectorised
+def rf_words(m: Numbers, n: Numbers, d: Numbers, k: Numbers | None = None) -> float:
     """Sensitivity of ReLU random features (Eq. 2) when m words change at once, each by at most √d.
 
         S^(m) ≈ √(m/n)(1 + √(2md/k))
@@ -78,7 +111,8 @@ def rf_words(m: float, n: float, d: float, k: float | None = None) -> float:
     return math.sqrt(m / n) * (1 + math.sqrt(2 * m * d / k))
 
 
-def rf_random(n: float, activation: ActivationLike = "relu") -> float:
+@_vectorised
+def rf_random(n: Numbers, activation: str | Activation | Callable[[Tensor], Tensor] = "relu") -> float:
     """Relative change of random features (Eq. 2) for a random Δ, uniform of norm √d: a baseline below S_RF.
 
         S = √( E(σ(z+δ)−σ(z))² / E σ(z)² ),   z ~ N(0, 1), δ ~ N(0, 1/n) independent
@@ -86,19 +120,16 @@ def rf_random(n: float, activation: ActivationLike = "relu") -> float:
     Leading order: (V_iΔ)_a has variance ‖Δ‖²/D = 1/n; its covariance with z, of order 1/(n√d), is left out.
     A kink of σ that its Activation does not declare costs accuracy (1e-4 instead of 1e-6).
     """
-    n = _number("n", n)
-    sigma = resolve(activation)
-    norm2 = _mean_square(sigma)
-    step = 1 / math.sqrt(n)
-    change2 = _mean_square_change(sigma, step, 1.0)
-    for width in (1 / 2, 1 / 4, 1 / 8):  # halve the panels until nothing moves: for smooth σ the first time
-        coarse, change2 = change2, _mean_square_change(sigma, step, width)
-        if abs(change2 - coarse) <= 1e-8 * change2:
-            break
-    return math.sqrt(change2 / norm2)
+    from oneword import gaussian_means
+    from oneword.maps.activations import activation as resolve
+
+    n, sigma = _number("n", n), resolve(activation)
+    norm2 = gaussian_means.mean_square(sigma)
+    return math.sqrt(gaussian_means.mean_square_step(sigma, 1 / math.sqrt(n)) / norm2)
 
 
-def drf_guide(n: float, depth: int, d: float | None = None, k: float | None = None) -> float:
+@_vectorised
+def drf_guide(n: Numbers, depth: Numbers, d: Numbers | None = None, k: Numbers | None = None) -> float:
     """A guide for the sensitivity of L = `depth` ReLU layers with β = 2 (T2):
 
         S ≈ (1/√n)(1 + √(2Ld/k)),   which is (1/√n)(1 + √(2L/n)) for k = D
@@ -117,7 +148,8 @@ def drf_guide(n: float, depth: int, d: float | None = None, k: float | None = No
     return (1 + math.sqrt(2 * depth * d / k)) / math.sqrt(n)
 
 
-def drf_random(n: float, depth: int) -> float:
+@_vectorised
+def drf_random(n: Numbers, depth: Numbers) -> float:
     """Relative change of L = `depth` ReLU layers with β = 2 (T2) for a random Δ, uniform of norm √d.
 
     Wide layers, the arc-cosine kernel (Cho and Saul, 2009): norms are kept, so φ(X) and φ(X^i) have norms
@@ -139,124 +171,41 @@ def drf_random(n: float, depth: int) -> float:
     return math.sqrt(excess**2 + 2 * c * epsilon)  # 1 + c² − 2cρ = (c−1)² + 2c(1−ρ)
 
 
-# Means over the standard normal
+# Attention
 
 
-def _scalar(function: Callable[[Tensor], Tensor]) -> Callable[[float], float]:
-    """A torch function at one float64 number. Cached: quad comes back to the same nodes for every x."""
-
-    @cache
-    def at(g: float) -> float:
-        return float(function(torch.tensor(g, dtype=torch.float64)).detach())
-
-    return at
+def log4(d: float) -> float:
+    """log⁴d, natural: T3 asks for d/log⁴d = Ω(n), which no text meets where log⁴d > d."""
+    return math.log(d) ** 4
 
 
-def _breaks(points: Sequence[float]) -> list[float]:
-    """Panels of the quadrature: every 2 (so that nothing narrow is overlooked) and at the given points."""
-    inside = {float(p) for p in points if abs(p) < _REACH}
-    return sorted(inside.union(np.arange(-_REACH, _REACH + 1, 2).tolist()))
+# Learning a one-word change (T4, T5): f = f(X; θ*), δ = f(X^i(Δ); θ*) − f, γ = |δ|, F the feature alignment
 
 
-def _normal_mean(f: Callable[[float], float], breaks: Sequence[float]) -> float:
-    """E f(g), adaptive on each panel; f ≥ 0 and of order 1."""
+def error(y: Numbers, delta: Numbers, alignment: Numbers, residual: Numbers) -> Any:
+    """Err = (2 + yδ + (F−1)(1−yf))²: the squared error on the changed text, exactly and for every map.
 
-    def integrand(g: float) -> float:
-        return f(g) * _density(g)
-
-    return math.fsum(
-        float(quad(integrand, a, b, epsabs=1e-13, epsrel=1e-10, limit=200)[0]) for a, b in pairwise(breaks)
-    )
-
-
-def _density(g: float) -> float:
-    return math.exp(-g * g / 2) / math.sqrt(2 * math.pi)
-
-
-def _mean_square(sigma: Activation) -> float:
-    """E σ(g)²: the squared feature norm per feature."""
-    square = _scalar(lambda g: sigma(g).square())
-    grid = torch.linspace(-_REACH, _REACH, 2001, dtype=torch.float64)
-    # _normal_mean wants numbers of order 1, whatever the units of σ.
-    scale = float((sigma(grid).square() * torch.exp(-grid.square() / 2)).max().detach())
-    if not 0 < scale < math.inf:
-        raise ZeroNormError(f"expected 0 < E σ(g)² < ∞ for activation {sigma.name}, got {scale:g}")
-    return scale * _normal_mean(lambda g: square(g) / scale, _breaks(sigma.kinks))
-
-
-@dataclass(frozen=True)
-class _Slopes:
-    """What `rf_sensitivity` needs of σ, whatever the sizes: w = σ'², sup w, panels, E σ²."""
-
-    square: Callable[[float], float]
-    top: float
-    breaks: list[float]
-    norm2: float
-
-
-def _slopes(sigma: Activation) -> _Slopes:
-    # Kept for the activations of the registry, so that a curve in n costs little more than a point; the
-    # slopes of somebody's own callable (a module, say) may change between calls.
-    return _kept_slopes(sigma) if ACTIVATIONS.get(sigma.name) == sigma else _new_slopes(sigma)
-
-
-def _new_slopes(sigma: Activation) -> _Slopes:
-    """Look for sup w and for the peaks of w, where 1/(1−xw) is sharpest, on a grid; then refine them."""
-    square = _scalar(lambda g: sigma.derivative(g).square())
-    grid = torch.linspace(-_REACH, _REACH, 2001, dtype=torch.float64)
-    weights = sigma.derivative(grid).square().numpy()
-    top = float(weights.max())
-    far = max(square(-2 * _REACH), square(2 * _REACH))
-    if not (math.isfinite(top) and far <= 1.01 * top):
-        raise RangeError(
-            f"expected a Lipschitz activation (T1), got {sigma.name}: its slope still grows beyond "
-            f"±{_REACH:g}, from {math.sqrt(top):.4g} to {math.sqrt(far):.4g}"
-        )
-    step = 2 * _REACH / (len(grid) - 1)
-    peaks: list[float] = []
-    for index in find_peaks(weights, prominence=1e-3 * top)[0]:
-        g = float(grid[index])
-        bounds = (g - step, g + step)
-        fine = minimize_scalar(lambda t: -square(float(t)), bounds=bounds, method="bounded", options={"xatol": 1e-9})
-        peaks.append(float(fine.x))
-        top = max(top, -float(fine.fun))
-    return _Slopes(square, top, _breaks((*sigma.kinks, *peaks)), _mean_square(sigma))
-
-
-_kept_slopes = cache(_new_slopes)
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-
-
-def _panels(edges: _Array) -> tuple[_Array, _Array]:
-    """Gauss–Legendre points and standard normal weights on consecutive panels (last axis: edges → points)."""
-    half = np.diff(edges)[..., None] / 2
-    points = edges[..., :-1, None] + half * (1 + _NODES)
-    weights = half * _WEIGHTS * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
-    flat = (*edges.shape[:-1], -1)
-    return points.reshape(flat), weights.reshape(flat)
-
-
-def _mean_square_change(sigma: Activation, step: float, width: float) -> float:
-    """E(σ(z+δ)−σ(z))² for δ = step·h, z and h standard normal: Gauss–Legendre on panels of `width`.
-
-    At a given h the integrand has kinks in z at κ and κ − step·h; after integration over z only those h
-    remain special where two of these meet. With panels split there, the rule converges as if σ were smooth.
+    `residual` is 1 − yf, what the old model had left to learn.
     """
-    grid = np.linspace(-_REACH, _REACH, round(2 * _REACH / width) + 1)
-    kinks = np.array([kink for kink in sigma.kinks if abs(kink) < _REACH])
-    meets = ((kinks[:, None] - kinks) / step).ravel()
-    h, h_weights = _panels(np.union1d(grid, meets[np.abs(meets) < _REACH]))
-    total = 0.0
-    for first in range(0, len(h), 256):  # bounds the memory
-        some = slice(first, first + 256)
-        shift = step * h[some, None]  # (h, 1)
-        fixed = np.tile(np.concatenate([grid, kinks]), (len(shift), 1))
-        moving = np.clip(kinks - shift, -_REACH, _REACH)
-        z, z_weights = _panels(np.sort(np.concatenate([fixed, moving], axis=1), axis=1))
-        change = (sigma(torch.from_numpy(z + shift)) - sigma(torch.from_numpy(z))).detach().numpy()
-        total += float(h_weights[some] @ (z_weights * change**2).sum(axis=1))
-    return total
+    return (2 + y * delta + (alignment - 1) * residual) ** 2
+
+
+def alignment_gap(n: Numbers, d: Numbers, k: Numbers, rho: Numbers = 1.0) -> Any:
+    """sup|F − 1| ≈ √(1+2nd/k)/(n√ρ) for random features, to leading order; ρ = ‖P⊥φ‖²/‖φ‖², 1 after fine-tuning."""
+    return np.sqrt(1 + 2 * n * d / k) / (n * np.sqrt(rho))
+
+
+def error_slack(residual: Numbers, n: Numbers, d: Numbers, k: Numbers, rho: Numbers = 1.0) -> Any:
+    """ε = 1.25 |1−yf| sup|F−1|: what a finite n leaves to random features; it goes to 0 like 1/n."""
+    return SLACK * np.abs(residual) * alignment_gap(n, d, k, rho)
+
+
+def error_bound(gamma: Numbers, slack: Numbers = 0.0) -> Any:
+    """max(0, 2−γ−ε)²: the error of random features stays above (T4, T5). The paper's curve has ε = 0, as n → ∞.
+
+    With a limit g in the place of γ it bounds all changes that have γ ≤ g.
+    """
+    return np.clip(2 - gamma - slack, 0, None) ** 2
 
 
 # What may be asked

@@ -22,12 +22,12 @@ from oneword.experiments.cells import (
     SensitivityCell,
     TrainedCell,
     from_dict,
-    run_cell,
 )
 from oneword.experiments.draws import draw_maps, draw_text, prepare, trial_seed
-from oneword.experiments.fit import exponent, trained_fits
-from oneword.experiments.table import COLUMNS
-from oneword.experiments.threads import one_thread
+from oneword.experiments.rows import trained_fits
+from oneword.experiments.store import COLUMNS
+from oneword.experiments.workers import one_thread, run_cell
+from oneword.statistics import exponent
 from tests.text.tiny_models import LINES, write_model
 
 CELLS: list[Cell] = [

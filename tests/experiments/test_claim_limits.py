@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from oneword.experiments.verdict import verdict
+from oneword.experiments.claims import verdict
 from oneword.report.paper.series import error_bound, error_slack
 from tests.fake_results import results
 

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from oneword.errors import NonFiniteError, RangeError
-from oneword.experiments.fit import exponent, fits, mean, per_layer, ratio, share
+from oneword.experiments.rows import fits
+from oneword.statistics import exponent, mean, per_layer, ratio, share
 from tests.fake_results import results
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from benchmarks import reproduction, seeds
-from oneword.experiments.verdict import verdict, write_verdict
+from oneword.experiments.claims import verdict
+from oneword.experiments.judging import write_verdict
 from tests.fake_results import RUN, results
 
 

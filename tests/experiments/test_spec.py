@@ -9,9 +9,8 @@ import pytest
 
 from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError
 from oneword.experiments.cells import SensitivityCell
-from oneword.experiments.grid import grid
-from oneword.experiments.spec import load_spec
-from oneword.experiments.sweep import sweep
+from oneword.experiments.run import sweep
+from oneword.experiments.spec import grid, load_spec
 
 
 @pytest.fixture

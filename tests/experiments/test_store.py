@@ -11,8 +11,9 @@ import pytest
 
 from oneword.errors import BusyError, FileFormatError
 from oneword.experiments import store
-from oneword.experiments.cells import SensitivityCell, do_cell
-from oneword.experiments.table import COLUMNS, table_of, to_bytes, together
+from oneword.experiments.cells import SensitivityCell
+from oneword.experiments.store import COLUMNS, table_of, to_bytes, together
+from oneword.experiments.workers import do_cell
 
 CELL = SensitivityCell(map="attention", n=4, d=6, search="quick")
 OTHER = SensitivityCell(map="attention", n=4, d=6, search="quick", trial=1)

@@ -12,8 +12,9 @@ import pytest
 from rich.console import Console
 
 from oneword.errors import FileFormatError
-from oneword.experiments.verdict import Claim, claims_table, failed, verdict, write_verdict
-from oneword.report.paper.chance import by_chance
+from oneword.experiments.claims import verdict
+from oneword.experiments.judging import Claim, failed, write_verdict
+from oneword.report.paper.claims import by_chance, claims_table
 from oneword.report.paper.series import complete
 from tests.fake_results import results
 
@@ -326,7 +327,7 @@ def test_the_terminal_shows_every_claim_with_its_answer(broken):
     broken.loc[of(broken, map="drf"), "value"] = np.nan
     buffer = io.StringIO()
     claims = verdict(broken)
-    Console(file=buffer, width=220).print(claims_table(claims))
+    Console(file=buffer, width=220).print(claims_table([claim.to_json() for claim in claims]))
     lines = buffer.getvalue().splitlines()
     for claim in claims:
         (line,) = [line for line in lines if f" {claim.id} " in line]
@@ -352,6 +353,6 @@ def test_answers_that_chance_may_have_turned_are_counted_by_their_intervals(tabl
 
 
 def test_statistics_do_not_load_torch():
-    code = "import sys, oneword.experiments.verdict, oneword.report.paper.page; print('torch' in sys.modules)"
+    code = "import sys, oneword.experiments.claims, oneword.report.paper.page; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from oneword.experiments.fit import fits
+from oneword.experiments.rows import fits
 from oneword.report.compare import figures as compared
 from oneword.report.drawing import placed
 from oneword.report.figures import per_word

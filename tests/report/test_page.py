@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from oneword.errors import FileFormatError, MissingExtraError
-from oneword.experiments.fit import fits
-from oneword.experiments.verdict import verdict
+from oneword.experiments.claims import verdict
+from oneword.experiments.rows import fits
 from oneword.report.palette import LIGHT
 from oneword.report.paper.page import check_installed, headlines, objective_lines, render, reviews
 from oneword.report.paper.plates import plates

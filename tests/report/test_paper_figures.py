@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from oneword.errors import FileFormatError
-from oneword.experiments.fit import fits
+from oneword.experiments.rows import fits
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.plates import plates
 from oneword.report.style import COLUMN, PAGE

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from oneword.experiments.fit import fits
+from oneword.experiments.rows import fits
 from oneword.report.panels import Axis, Mark, Plate, span, ticks
 from oneword.report.paper.plates import plates
 from oneword.report.paper.series import CHOSEN, complete, error_bound, error_slack, one_word, several_words

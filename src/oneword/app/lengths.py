@@ -15,6 +15,7 @@ from oneword.sup.task import Report
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey
+from oneword.text.context import spread_positions
 
 SHORTEST = 4  # words
 MOST_SPOTS = 6  # words that may change in a model, evenly spread: each costs forward passes through all of it
@@ -64,8 +65,7 @@ def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Report) 
     out, before = [], 0
     for context in contexts:
         own = [i for i, special in enumerate(context.special) if not special]
-        count = min(MOST_SPOTS, len(own))
-        spots = [own[(2 * k + 1) * len(own) // (2 * count)] for k in range(count)]
+        spots = spread_positions(own, MOST_SPOTS)
 
         def say(stage: str, done: float, before: int = before, n: int = context.n) -> None:
             report(stage, (before + n * done) / total)

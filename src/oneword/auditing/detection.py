@@ -22,9 +22,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from oneword.experiments.fit import LEVEL, Estimate, Exponent, exponent
-from oneword.experiments.fit import share as share_of
 from oneword.random import stream
+from oneword.statistics import LEVEL, Estimate, Exponent, exponent
+from oneword.statistics import share as share_of
 
 _BLOCK = 1 << 22  # numbers in the table of weights at a time
 _Array = NDArray[np.float64]

@@ -77,7 +77,8 @@ def reproduce(
     oneword reproduce --scale paper --encoder bert-base-uncased --corpus imdb --cluster tcp://head:8786
     """
     from oneword.experiments import paper
-    from oneword.experiments.claims import claims_table, failed
+    from oneword.experiments.judging import failed
+    from oneword.report.paper.claims import claims_table
 
     silent = quiet or json_file == "-"
     with _bar("reproduce", silent) as (progress, start):
@@ -100,7 +101,7 @@ def reproduce(
     if not silent:
         from rich.console import Console
 
-        Console().print(claims_table(done.claims))
+        Console().print(claims_table([claim.to_json() for claim in done.claims]))
         typer.echo(f"written to {out}: report.html, verdict.json, results.parquet, run.json and figures")
     if failed(done.claims):
         raise typer.Exit(1)
@@ -129,7 +130,7 @@ def sweep(
 
     gives DIR/results.parquet, one row a measurement: pandas.read_parquet opens it.
     """
-    from oneword.experiments.fit import fits
+    from oneword.experiments.rows import fits
     from oneword.experiments.run import run
     from oneword.experiments.spec import load_spec
 
@@ -165,7 +166,7 @@ def _show_exponents(found: pd.DataFrame) -> None:
 
 def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
     """Trained models: what each quantity is at each length and how it goes with n, as a table and a figure."""
-    from oneword.experiments.fit import trained_fits, trained_lengths
+    from oneword.experiments.rows import trained_fits, trained_lengths
 
     lengths, found = trained_lengths(table), trained_fits(table)
     if found.empty:

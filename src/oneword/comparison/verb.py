@@ -6,16 +6,14 @@ its word sensitivity among real words.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from oneword._version import __version__
+from oneword._version import versions
 from oneword.checks import check_string, shown
 from oneword.comparison.answers import Answers, has_next_token, next_token
 from oneword.comparison.changes import Pair, heads_table, layers_table, pair_words, words_table
@@ -159,11 +157,7 @@ def describe_model(phi: TransformerFeatures) -> dict[str, Any]:
         "heads": phi.heads,
         "dtype": str(phi.dtype).removeprefix("torch."),
         "device": str(phi.device),
-        "versions": {
-            "oneword": __version__,
-            **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-            "python": platform.python_version(),
-        },
+        "versions": versions("torch", "transformers", "tokenizers", "numpy"),
     }
 
 

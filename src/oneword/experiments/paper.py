@@ -18,12 +18,12 @@ import pandas as pd
 
 from oneword.errors import UnknownNameError, did_you_mean
 from oneword.experiments.cell import Cell, TextCell, choice
-from oneword.experiments.claims import Claim, write_verdict
+from oneword.experiments.claims import verdict
 from oneword.experiments.draws import load_encoder
-from oneword.experiments.fit import fits
+from oneword.experiments.judging import Claim, write_verdict
+from oneword.experiments.rows import fits
 from oneword.experiments.run import Plan, Progress, run
 from oneword.experiments.spec import load_spec
-from oneword.experiments.verdict import verdict
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
 import uuid
 import warnings
@@ -18,13 +19,17 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any
 
+import numba
+import pandas as pd
 import pyarrow as pa
+import torch
+from threadpoolctl import threadpool_limits
 
 from oneword.errors import ClusterError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
-from oneword.experiments.cells import do_cell, from_dict
+from oneword.experiments.cells import from_dict
 from oneword.experiments.draws import Inputs, inputs_of
-from oneword.experiments.store import versions
+from oneword.experiments.store import table_of, to_pandas, versions
 from oneword.text.sources import Package
 
 Client = Any  # distributed.Client
@@ -50,6 +55,8 @@ _CONFIGURATION: dict[str, Any] = {
     # Memory was checked before: a worker that waits or spills would only be slower, and never done.
     **{f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")},
 }
+# One cell of a process at a time: another one that ends would give all of them their threads back.
+_ALONE = threading.RLock()
 _SILENT = logging.CRITICAL + 1
 _PATIENCE = 60  # seconds for a scheduler to answer and for its first worker to appear
 
@@ -64,7 +71,33 @@ class Outcome:
     cause: Exception | None = None  # if it was none of ours
 
 
-def attempt(cell: Cell, inputs: Inputs) -> Outcome:
+def do_cell(cell: Cell) -> pa.Table:
+    """The rows of a cell: a pure function of its spec, on one thread."""
+    with one_thread():
+        rows = cell.rows()
+    return table_of([{"kind": cell.kind, "key": cell.key, "row": row, **values} for row, values in enumerate(rows)])
+
+
+def run_cell(cell: Cell) -> pd.DataFrame:
+    """The same as a data frame."""
+    return to_pandas(do_cell(cell))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch, BLAS, OpenMP and numba on one thread each: how a sum is split among threads decides its last bits."""
+    with _ALONE, threadpool_limits(1):
+        threads = torch.get_num_threads(), numba.get_num_threads()
+        torch.set_num_threads(1)
+        numba.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads[0])
+            numba.set_num_threads(threads[1])
+
+
+def try_cell(cell: Cell, inputs: Inputs) -> Outcome:
     """Do a cell in this process, if it reads here what it is meant to read."""
     started = time.perf_counter()
     try:
@@ -81,7 +114,7 @@ def in_process(cells: Sequence[Cell], inputs: Mapping[str, Inputs]) -> Iterator[
     """One cell after the other."""
     for cell in cells:
         try:
-            outcome = attempt(cell, inputs[cell.key])
+            outcome = try_cell(cell, inputs[cell.key])
         except Exception as error:  # whatever a cell may raise
             outcome = Outcome(None, reason=_one_line(error), cause=error)
         yield cell, outcome
@@ -103,7 +136,7 @@ def on_cluster(client: Client, cells: Sequence[Cell], inputs: Mapping[str, Input
 
 
 def _task(spec: Mapping[str, Any], inputs: Inputs) -> Outcome:
-    return attempt(from_dict(spec), inputs)
+    return try_cell(from_dict(spec), inputs)
 
 
 def _outcome(future: Any) -> Outcome:

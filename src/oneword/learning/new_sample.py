@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import brentq
 from torch import Tensor
 
+from oneword import theory
 from oneword.errors import RangeError, UnknownNameError
 from oneword.learning.descent import EFFORT, QUICK, Lowest, Scope, by_default, lowest, suited
 from oneword.learning.frontier import Tradeoff
@@ -300,7 +301,7 @@ class NewSample:
             err=err,
             signed_delta=delta,
             alignment=alignment,
-            identity_gap=abs(err - (2 + self.y * delta + (alignment - 1) * (1 - self.y * self.f)) ** 2),
+            identity_gap=abs(err - theory.error(self.y, delta, alignment, 1 - self.y * self.f)),
             reached=reached,
             rows=tuple(rows.tolist()),
             delta=moved[0] if len(moved) == 1 else moved,

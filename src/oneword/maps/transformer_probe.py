@@ -17,6 +17,7 @@ from torch import Tensor
 from oneword.maps.base import Probe, bytes_kept, feature_norm, replace_rows
 from oneword.maps.checkpoints import eager
 from oneword.maps.jacobian import DENSE, Gains, gains, jacobian, of_blocks
+from oneword.memory import batch_size
 from oneword.random import stream
 from oneword.text.context import check_text
 
@@ -74,7 +75,7 @@ class TransformerProbe(Probe):
 
     @property
     def _at_once(self) -> int:
-        return max(1, min(_AT_ONCE, _MEMORY // self._kept))
+        return min(_AT_ONCE, batch_size(self._kept, _MEMORY))
 
     def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
         """Toward random words of the vocabulary, and along the largest gains, both ways, once these are known."""

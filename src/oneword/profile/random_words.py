@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from oneword.maps.base import Probe
+from oneword.memory import batch_size
 from oneword.random import stream
 from oneword.sets.vocabulary import Replacements
 from oneword.text.context import Context
@@ -43,7 +44,7 @@ def random_words(
     found: dict[int, dict[str, float]] = {i: {} for i in positions}
     for size in sorted({len(own) for own in rows}):  # candidates of one batch change as many rows
         some = [k for k, own in enumerate(rows) if len(own) == size]
-        at_once = max(1, memory // probe.bytes_per_candidate(size))
+        at_once = batch_size(probe.bytes_per_candidate(size), memory)
         for first in range(0, len(some), at_once):
             part = some[first : first + at_once]
             y = torch.stack([new[k] for k in part])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
@@ -16,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from oneword._version import __version__
+from oneword._version import versions
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
@@ -125,14 +123,7 @@ def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: Task) -> dic
         "dtype": str(probe.X.dtype).removeprefix("torch."),
         "device": str(probe.X.device),
         "threads": torch.get_num_threads(),
-        "versions": {
-            "oneword": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "scipy": version("scipy"),
-            "numba": version("numba"),
-            "python": platform.python_version(),
-        },
+        "versions": versions("torch", "numpy", "scipy", "numba"),
     }
 
 

@@ -23,6 +23,7 @@ from oneword.sup.verb import sensitivity
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.windows import Window, windows_of
+from oneword.text.context import spread_positions
 from oneword.text.encoders import Encoder
 
 
@@ -251,9 +252,7 @@ class _Job:
     @property
     def _positions(self) -> list[int]:
         able, most = self.window.positions, self.effort.block_words
-        if not registry.has_blocks(self.name) or most is None or most >= len(able):
-            return list(able)
-        return [able[(2 * k + 1) * len(able) // (2 * most)] for k in range(most)]
+        return spread_positions(able, most if registry.has_blocks(self.name) and most is not None else len(able))
 
     def _among_words(self, phi: FeatureMap, say: Report) -> tuple[Sensitivity | None, Replacements | None]:
         words = self.question.words

@@ -126,6 +126,13 @@ def check_finite(values: Tensor, name: str) -> None:
         )
 
 
+def spread_positions(positions: Sequence[int], count: int) -> list[int]:
+    """`count` of the positions, evenly spread; all of them if there are no more than that."""
+    if count >= len(positions):
+        return list(positions)
+    return [positions[(2 * k + 1) * len(positions) // (2 * count)] for k in range(count)]
+
+
 # Synthetic texts ------------------------------------------------------------------------------------------------------
 
 

@@ -15,10 +15,10 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from oneword._version import installed
 from oneword.errors import FileFormatError, HubError, MissingExtraError
 
 PREFLIGHT_SECONDS = 3.0
@@ -39,10 +39,7 @@ class Package:
     @property
     def version(self) -> str | None:
         """None if it is not installed."""
-        try:
-            return version(self.name)
-        except PackageNotFoundError:
-            return None
+        return installed(self.name)
 
     def folder(self) -> Path:
         """Where it is installed, found without running any of its code."""

@@ -1,4 +1,4 @@
-"""The kinds of cells, in one registry; `run_cell` does the work of any of them."""
+"""The kinds of cells, in one registry."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
 from oneword.experiments.cell import Cell, choice
-from oneword.experiments.cells.attention_map import AttentionMapCell
 from oneword.experiments.cells.learning import LearningCell
-from oneword.experiments.cells.review import ReviewCell
-from oneword.experiments.cells.sensitivity import SensitivityCell
-from oneword.experiments.cells.trained import TrainedCell
-from oneword.experiments.table import table_of, to_pandas
-from oneword.experiments.threads import one_thread
+from oneword.experiments.cells.sensitivity import ReviewCell, SensitivityCell
+from oneword.experiments.cells.trained import AttentionMapCell, TrainedCell
 
 __all__ = [
     "KINDS",
@@ -27,9 +20,7 @@ __all__ = [
     "ReviewCell",
     "SensitivityCell",
     "TrainedCell",
-    "do_cell",
     "from_dict",
-    "run_cell",
 ]
 
 KINDS: dict[str, type[Cell]] = {
@@ -49,15 +40,3 @@ def from_dict(spec: Mapping[str, Any]) -> Cell:
         return kind(**given)
     except TypeError as error:  # a field without a default is missing
         raise FileFormatError(f"expected a whole {kind.kind} cell, got one that is incomplete ({error})") from None
-
-
-def do_cell(cell: Cell) -> pa.Table:
-    """The rows of a cell: a pure function of its spec, on one thread."""
-    with one_thread():
-        rows = cell.rows()
-    return table_of([{"kind": cell.kind, "key": cell.key, "row": row, **values} for row, values in enumerate(rows)])
-
-
-def run_cell(cell: Cell) -> pd.DataFrame:
-    """The same as a data frame."""
-    return to_pandas(do_cell(cell))

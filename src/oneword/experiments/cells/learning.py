@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from oneword.errors import RangeError
-from oneword.experiments import estimates
+from oneword.experiments import costs
 from oneword.experiments.cell import TextCell, choice, real, several, whole
 from oneword.experiments.draws import draw_labelled, draw_maps, trial_seed
 from oneword.learning import Interpolator, NewSample, Objective, Training, WordChange
@@ -57,12 +57,12 @@ class LearningCell(TextCell):
             self._set(positions=whole("positions", self.positions, 1, self.n))
 
     def estimate_bytes(self) -> int:
-        return estimates.search_bytes(self, self._count) + estimates.fit_bytes(self, self.N, self.samples)
+        return costs.search_bytes(self, self._count) + costs.fit_bytes(self, self.N, self.samples)
 
     def estimate_cost(self) -> float:
         searches = (len(self.objectives) + len(self.frontier) / 2) * len(self.trainings)
-        search = self.samples * searches * estimates.learning_cost(self, self._count)
-        return estimates.fit_cost(self, self.N, self.samples) + search
+        search = self.samples * searches * costs.learning_cost(self, self._count)
+        return costs.fit_cost(self, self.N, self.samples) + search
 
     @property
     def _count(self) -> int:

@@ -1,4 +1,4 @@
-"""The word sensitivity of one map at one text, with its certificate and what to compare it with."""
+"""The word sensitivity of one map at one text: of the whole text with its certificate, or of every word of it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from oneword import theory
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
-from oneword.experiments import estimates
+from oneword.experiments import costs
 from oneword.experiments.cell import TextCell, choice, real, whole
 from oneword.experiments.draws import Drawn, draw_maps, draw_text, trial_seed
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import RandomFeatures
 from oneword.maps.rescored_probe import RescoredProbe
+from oneword.memory import batch_size
 from oneword.random import stream
 from oneword.result import Sensitivity
 from oneword.search.ascent import Ascent
@@ -62,12 +64,12 @@ class SensitivityCell(TextCell):
             raise RangeError(f"expected real_words with words_from = corpus only, got {self.words_from}: leave it out")
 
     def estimate_bytes(self) -> int:
-        return estimates.search_bytes(self, self._count, baseline=self.baseline)
+        return costs.search_bytes(self, self._count, baseline=self.baseline)
 
     def estimate_cost(self) -> float:
         quick = self.search == "quick"
-        search = estimates.search_cost(self, self._count, quick=quick, changed=self.changed, baseline=self.baseline)
-        return search + estimates.certificate_cost(self, self._count, self.certify)
+        search = costs.search_cost(self, self._count, quick=quick, changed=self.changed, baseline=self.baseline)
+        return search + costs.certificate_cost(self, self._count, self.certify)
 
     @property
     def _count(self) -> int:
@@ -121,8 +123,6 @@ class SensitivityCell(TextCell):
         """What theory says; None where it says nothing."""
         if self.activation is None:
             return None
-        from oneword import theory  # its quadratures take a second to load, which every worker would spend
-
         if self.map == "rf" and self.changed == 1:
             return theory.rf_sensitivity(self.n, self.d, self.k, self.activation)
         if self.activation != "relu":
@@ -149,10 +149,48 @@ class SensitivityCell(TextCell):
             y = torch.stack([drawn.real_words(self.real_words, row, seed) for row in found.rows], 1)
             i = torch.tensor(found.rows).expand(len(y), -1)
             near = probe.near(found.rows)
-            batch = max(1, self.memory // near.bytes_per_candidate(len(found.rows)))
+            batch = batch_size(near.bytes_per_candidate(len(found.rows)), self.memory)
             parts = [near.change2(a, b) for a, b in zip(y.split(batch), i.split(batch), strict=True)]
             change = torch.cat(parts).sqrt() / probe.norm
             out |= {"real_mean": float(change.mean()), "real_max": float(change.max())}
+        return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewCell(TextCell):
+    """Every word of one text, one row each. `certify` and `baseline` as in a SensitivityCell."""
+
+    kind: ClassVar[str] = "review"
+
+    certify: float | None = None
+    baseline: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(certify=checked_target(self.certify), baseline=whole("baseline", self.baseline, 0))
+
+    def estimate_bytes(self) -> int:
+        return costs.search_bytes(self, self.n, baseline=self.baseline)
+
+    def estimate_cost(self) -> float:
+        search = costs.search_cost(self, self.n, baseline=self.baseline)
+        return search + costs.certificate_cost(self, self.n, self.certify)
+
+    def rows(self) -> list[dict[str, Any]]:
+        drawn = draw_text(self)
+        out: list[dict[str, Any]] = []
+        for depth, phi in draw_maps(self):
+            found = sensitivity(
+                phi,
+                drawn.text,
+                search=replace(Ascent(), memory=self.memory),
+                certify=effort(self.certify),
+                baseline=self.baseline,
+                seed=trial_seed(self, "search"),
+            )
+            head = {**self.common(), **drawn.names(), "depth": depth, "label": drawn.text.label}
+            words = found.per_word[["position", "word", "value", "upper", "baseline"]].to_dict(orient="records")
+            out += [head | {str(name): value for name, value in word.items()} for word in words]
         return out
 
 

@@ -1,4 +1,4 @@
-"""The word sensitivity of a trained model at one text of a corpus: the sup beside what random real words do."""
+"""Trained models: their word sensitivity at texts of a corpus, and the first attention layer of an encoder (Fig. 1)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import torch
 
+from oneword.checks import check_string
 from oneword.errors import RangeError
-from oneword.experiments import estimates
-from oneword.experiments.cell import Cell, choice, name_or_path, whole
+from oneword.experiments import costs
+from oneword.experiments.cell import Cell, choice, name_or_path, several, whole
 from oneword.maps.outputs import OUTPUTS
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
@@ -20,8 +21,9 @@ from oneword.profile.sup import sup_and_words
 from oneword.random import stream
 from oneword.search.ascent import Ascent
 from oneword.sets.vocabulary import Vocabulary
-from oneword.text.context import Context
+from oneword.text.context import Context, spread_positions
 from oneword.text.corpora import Corpus
+from oneword.text.encoders import Encoder
 
 # The same for every length, so that an exponent is the model's and not the search's.
 SEARCH = Ascent(random=0, steps=8, keep=1, leading=2, polish=60)
@@ -84,7 +86,7 @@ class TrainedCell(Cell):
 
     def estimate_bytes(self) -> int:
         weights = sum(p.numel() for p in self._phi().model.parameters())
-        return estimates.BASE_BYTES + 2 * _BYTES_A_WEIGHT * weights + 2 * self.memory
+        return costs.BASE_BYTES + 2 * _BYTES_A_WEIGHT * weights + 2 * self.memory
 
     def estimate_cost(self) -> float:
         weights = sum(p.numel() for p in self._phi().model.parameters()) - self._phi().encoder.layer0.word.numel()
@@ -148,12 +150,59 @@ class TrainedCell(Cell):
 
     def _spots(self, text: Context) -> list[int]:
         own = [i for i, special in enumerate(text.special) if not special]
-        if not 0 < self.positions < len(own):
-            return own
-        return [own[(2 * k + 1) * len(own) // (2 * self.positions)] for k in range(self.positions)]
+        return spread_positions(own, self.positions or len(own))
 
 
 @lru_cache(maxsize=2)
 def _tokens(corpus: str, model: str) -> Any:
     """Kept for the next cell of this process; the tokens do not depend on the weights."""
     return Corpus.load(corpus).tokens(TransformerFeatures.load(model).encoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionMapCell(Cell):
+    """Attention from every token to every token of each sentence."""
+
+    kind: ClassVar[str] = "attention_map"
+
+    sentences: tuple[str, ...]
+    encoder: str = "minilm"
+
+    def __post_init__(self) -> None:
+        self._set(sentences=tuple(several("sentences", self.sentences)))
+        if not self.sentences:
+            raise RangeError("expected sentences, got none: give at least one")
+        for sentence in self.sentences:
+            check_string(sentence)
+
+    @property
+    def title(self) -> str:
+        return f"attention map of {self.encoder} for {len(self.sentences)} sentences"
+
+    def estimate_bytes(self) -> int:
+        return costs.BASE_BYTES
+
+    def estimate_cost(self) -> float:
+        return 1.0
+
+    def rows(self) -> list[dict[str, Any]]:
+        encoder = Encoder.load(self.encoder)
+        out: list[dict[str, Any]] = []
+        for index, text in enumerate(self.sentences):
+            tokens, attention = encoder.first_attention(text)
+            weights = attention.mean(0).tolist()
+            out += [
+                {
+                    "encoder": encoder.name,
+                    "sentence": index,
+                    "text": text,
+                    "from_token": tokens[i],
+                    "to_token": tokens[j],
+                    "from_index": i,
+                    "to_index": j,
+                    "weight": weights[i][j],
+                }
+                for i in range(len(tokens))
+                for j in range(len(tokens))
+            ]
+        return out

@@ -26,7 +26,7 @@ DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5)
 
 
 def draw_all(table: pd.DataFrame, out: Path, fits: pd.DataFrame | None = None) -> list[Path]:
-    """Draw every figure whose rows are there into the folder `out`; `fits` adds slopes (see `experiments.fit.fits`)."""
+    """Draw every figure whose rows are there into `out`; `fits` adds slopes (see `experiments.rows.fits`)."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from oneword.files import write_whole
-from oneword.report.paper.chance import by_chance
 from oneword.report.paper.charts import charts, same_legend
+from oneword.report.paper.claims import by_chance
 from oneword.report.paper.plates import fit_of, plates
 from oneword.report.paper.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
 from oneword.report.paper.taught import pupils
@@ -39,7 +39,7 @@ def render(
     """Write the page of a run.
 
     `claims` are the claims of the verdict as plain values (`Claim.to_json`), `run` is what run.json holds, `fits` is
-    what `experiments.fit.fits` makes of the table; without it no fits and slopes are drawn.
+    what `experiments.rows.fits` makes of the table; without it no fits and slopes are drawn.
     """
     template, script = _extra()
     drawn: list[dict[str, Any]] = []

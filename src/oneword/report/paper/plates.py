@@ -41,7 +41,7 @@ SYMBOLS = {"rf": "S_RF", "drf": "S_DRF", "attention": "S_RAF", "attention-relu":
 
 
 def plates(table: pd.DataFrame, fits: pd.DataFrame | None = None) -> list[Plate]:
-    """Every figure; `fits` is what `experiments.fit.fits` makes of the same table (without it no slopes are shown)."""
+    """Every figure; `fits` is what `experiments.rows.fits` makes of the same table (without it no slopes are shown)."""
     table = complete(table)
     curves = one_word(table)
     compared = every_score(curves)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from oneword import theory
+
 FAMILIES = ("corpus", "gaussian", "clustered")
 CURVE = ["map", "words_from", "d", "depth"]
 # Objectives that choose one Δ a lesson; "frontier" and "lowest-alignment" are searches of their own.
 CHOSEN = ("loss", "features", "alignment")
-SLACK = 1.25  # on the leading order of sup|F − 1| for RF
 
 
 # What pictures and claims read. A run that measured only some kinds may lack the columns of others.
@@ -69,9 +70,10 @@ def several_words(table: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return rows.assign(law=pd.Series(dtype="float64"))
     rows = rows[rows.groupby(size, dropna=False)["changed"].transform("nunique") > 1]
-    m, n, d, k = rows["changed"], rows["n"], rows["d"], width(rows)
-    law = np.sqrt(m / n) * (1 + np.sqrt(2 * m * d / k))
-    return rows.assign(law=law.where(rows["map"] == "rf"))
+    of_rf = rows["map"] == "rf"
+    law = pd.Series(np.nan, index=rows.index)
+    law[of_rf] = theory.rf_words(*(rows.loc[of_rf, name] for name in ("changed", "n", "d")), width(rows)[of_rf])
+    return rows.assign(law=law)
 
 
 def lessons(table: pd.DataFrame, *objectives: str) -> pd.DataFrame:
@@ -81,17 +83,16 @@ def lessons(table: pd.DataFrame, *objectives: str) -> pd.DataFrame:
 
 
 def error_slack(rows: pd.DataFrame) -> pd.Series:
-    """ε = 1.25 |1−yf| √(1+2D/k)/(n√ρ), ρ = 1 if fine-tuned: what a finite n leaves to RF; it goes to 0 like 1/n."""
+    """ε of each row (`theory.error_slack`); ρ = 1 if fine-tuned."""
     rho = rows["rho"].where(rows["training"] == "retrained", 1.0)
-    spread = np.sqrt(1 + 2 * rows["n"] * rows["d"] / width(rows)) / (rows["n"] * np.sqrt(rho))
-    slack: pd.Series = SLACK * rows["residual"].abs() * spread
+    slack: pd.Series = theory.error_slack(rows["residual"], rows["n"], rows["d"], width(rows), rho)
     return slack
 
 
 def error_bound(rows: pd.DataFrame, drift: str = "gamma") -> pd.Series:
-    """max(0, 2−γ−ε)²: the error of RF stays above (T4, T5). With drift = "g", of all changes that have γ ≤ g."""
-    floor: pd.Series = (2 - rows[drift] - error_slack(rows)).clip(lower=0) ** 2
-    return floor
+    """The error that RF stays above, at each row's own ε. With drift = "g", of all changes that have γ ≤ g."""
+    bound: pd.Series = theory.error_bound(rows[drift], error_slack(rows))
+    return bound
 
 
 def width(rows: pd.DataFrame) -> pd.Series:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from oneword import theory
 from oneword.report.panels import Axis, Mark, Panel, Plate, numbers
 from oneword.report.paper.parts import BOUND, medians, plate_of
 from oneword.report.paper.series import error_bound, error_slack, lessons
@@ -116,7 +117,7 @@ def _slack(rows: pd.DataFrame) -> float:
 def _bound(until: float, label: str, slack: float = 0.0, dash: str = "solid") -> Mark:
     """(2−γ−ε)² up to γ = `until`."""
     x = np.linspace(0, until, 61)
-    return Mark("line", numbers(x), numbers(np.clip(2 - x - slack, 0, None) ** 2), BOUND, label, dash=dash)
+    return Mark("line", numbers(x), numbers(theory.error_bound(x, slack)), BOUND, label, dash=dash)
 
 
 def _longest_rf(rows: pd.DataFrame, until: float) -> list[Mark]:

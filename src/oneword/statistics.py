@@ -1,24 +1,26 @@
-"""Exponents and levels with their intervals: log S = a + b log n over all trials, bootstrapped within each length.
+"""Estimates with 95 % intervals: means, ratios, shares and exponents; and what an interval says about a limit.
 
-Every interval is a 95 % one. Trials are resampled within each n (the lengths are chosen, the trials are drawn), from a
-seeded generator: the same table gives the same numbers. A bootstrap of m trials is too narrow by √((m−1)/m), and
-knows nothing of Student's t: its deviations are widened by both, or three trials would give 76 % instead of 95 %.
+An exponent is the least-squares slope of log S = a + b log n over all trials. Intervals are bootstrapped: trials are
+resampled within each n (the lengths are chosen, the trials are drawn), from a seeded generator, so the same table gives
+the same numbers. A bootstrap of m trials is too narrow by √((m−1)/m), and knows nothing of Student's t: its deviations
+are widened by both, or three trials would give 76 % instead of 95 %.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, bootstrap, norm, t
 
 from oneword.errors import NonFiniteError, RangeError
-from oneword.report.paper.series import CURVE, complete, of_kind, one_word, width
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEVEL = 0.95
 RESAMPLES = 4999
@@ -150,53 +152,51 @@ def share(good: ArrayLike) -> Estimate:
     return Estimate(float(each.mean()), float(interval.low), float(interval.high), int(each.size))
 
 
-def fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """The exponent of S in n of every curve with two lengths or more: what `report` draws through the dots.
+# Answers: True, False, or None where the interval leaves it open (also where there is no interval: NaN)
 
-    Columns: map, words_from, d, depth, slope, low, high, intercept, n_low, n_high.
+
+def at_most(found: Estimate, limit: float) -> bool | None:
+    """Whether the number is at most the limit."""
+    return True if found.high <= limit else False if found.low > limit else None
+
+
+def at_least(found: Estimate, limit: float) -> bool | None:
+    """Whether the number is at least the limit."""
+    return True if found.low >= limit else False if found.high < limit else None
+
+
+def below(found: Estimate, limit: float) -> bool | None:
+    """Whether the number is below the limit."""
+    return True if found.high < limit else False if found.low >= limit else None
+
+
+def above(found: Estimate, limit: float) -> bool | None:
+    """Whether the number is above the limit."""
+    return True if found.low > limit else False if found.high <= limit else None
+
+
+def inside(found: Estimate, low: float, high: float) -> bool | None:
+    """Whether the number lies within [low, high]."""
+    if low <= found.low and found.high <= high:
+        return True
+    return False if found.high < low or found.low > high else None
+
+
+def all_of(answers: Iterable[bool | None]) -> bool | None:
+    """False if one answer is, None if one is open, otherwise True."""
+    every = list(answers)
+    return False if False in every else None if None in every else True
+
+
+ONE_SIDED = (1 - LEVEL) / 2  # how often an interval misses on a given side, at most
+
+
+def expected_misses(intervals: int) -> float:
+    """How many of so many intervals are expected to lie wholly on the wrong side of a limit, at most.
+
+    The expectation is a sum over intervals, so it holds however they depend on each other.
     """
-    lines: list[dict[str, Any]] = []
-    for key, rows in one_word(complete(table)).groupby(CURVE, dropna=False, sort=True):
-        usable = rows[np.isfinite(rows["value"]) & (rows["value"] > 0)]
-        if usable["n"].nunique() > 1 and _alike(usable):
-            fitted = exponent(usable, seed=seed)
-            lines.append(
-                dict(zip(CURVE, key, strict=True))
-                | {"slope": fitted.slope, "low": fitted.low, "high": fitted.high, "intercept": fitted.intercept}
-                | {"n_low": fitted.sizes[0], "n_high": fitted.sizes[-1]}
-            )
-    return pd.DataFrame(lines, columns=[*CURVE, "slope", "low", "high", "intercept", "n_low", "n_high"])
-
-
-# Of a trained model: the sup, random real words on average, and the one of them that does most.
-TRAINED = {"value": "sup", "real_max": "best_word", "real_mean": "random_word"}
-
-
-def trained_fits(table: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """The exponents in n of what `trained_lengths` gives: model, output, column, slope, low, high."""
-    lines: list[dict[str, Any]] = []
-    for (model, output), rows in trained_lengths(table).groupby(["model", "output"], sort=True):
-        ceiling = ["upper"] if rows["upper"].notna().all() else []
-        for column in (*ceiling, *TRAINED.values()):
-            alike = all(rows[name].nunique(dropna=False) == 1 for name in ("corpus", "positions"))
-            if rows["n"].nunique() > 1 and alike:
-                fitted = exponent(rows, y=column, seed=seed)
-                about = {"model": model, "output": output, "column": column}
-                lines.append(about | {"slope": fitted.slope, "low": fitted.low, "high": fitted.high})
-    return pd.DataFrame(lines, columns=["model", "output", "column", "slope", "low", "high"])
-
-
-def trained_lengths(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of trained models by the names that pictures have: model, output, n, trial, upper, those of TRAINED."""
-    rows = of_kind(table, "trained").rename(columns={"map": "model", "objective": "output", **TRAINED})
-    named = ["model", "output", "corpus", "positions", "n", "trial", *TRAINED.values(), "upper"]
-    return rows[named].reset_index(drop=True)
-
-
-def _alike(rows: pd.DataFrame) -> bool:
-    """Whether the rows are one curve: an exponent of several widths, encoders or corpora together means nothing."""
-    relative = (width(rows) / (rows["n"] * rows["d"])).round(9)
-    return relative.nunique() == 1 and all(rows[name].nunique(dropna=False) == 1 for name in ("encoder", "corpus"))
+    return ONE_SIDED * intervals
 
 
 def _bootstrapped(samples: Sequence[_Array], statistic: Callable[..., Any], seed: int) -> Estimate:
