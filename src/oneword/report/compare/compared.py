@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.report.panels import Heat
+from oneword.plot import Heat
 
 Tables = Mapping[str, pd.DataFrame]
 Line = Mapping[str, Any]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from oneword.plot import Heat
 from oneword.report.compare.compared import (
     Tables,
     attention_of,
@@ -22,9 +23,7 @@ from oneword.report.compare.compared import (
     most_moved,
     names_of,
 )
-from oneword.report.heat import heat_cell, plain_cell
-from oneword.report.panels import Heat
-from oneword.report.table import shown
+from oneword.report.table import heat_cell, plain_cell, shown
 from oneword.report.templating import facts, write_page
 from oneword.report.words.passages import LONG, TOP
 

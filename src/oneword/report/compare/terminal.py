@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from oneword.plot import Heat
 from oneword.report.compare.compared import (
     Line,
     Tables,
@@ -22,7 +23,6 @@ from oneword.report.compare.compared import (
     meanings,
     most_moved,
 )
-from oneword.report.panels import Heat
 from oneword.report.table import shown
 from oneword.report.words.terminal import heat_style, visible
 
