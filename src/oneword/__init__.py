@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from oneword.auditing.result import Audit
     from oneword.auditing.verb import audit
     from oneword.bounds.certificate import Certify
+    from oneword.comparison.result import Comparison
+    from oneword.comparison.verb import compare
     from oneword.errors import OnewordError
     from oneword.experiments.run import sweep
     from oneword.maps.activations import Activation
@@ -45,6 +47,7 @@ _HOME = {
     "Audit": "auditing.result",
     "Ball": "sets.constraints",
     "Certify": "bounds.certificate",
+    "Comparison": "comparison.result",
     "Context": "text.context",
     "Corpus": "text.corpora",
     "DeepRandomFeatures": "maps.random",
@@ -66,6 +69,7 @@ _HOME = {
     "Words": "sets.vocabulary",
     "audit": "auditing.verb",
     "clustered": "text.context",
+    "compare": "comparison.verb",
     "encode": "text.encoders",
     "gaussian": "text.context",
     "sensitivity": "sup.verb",
@@ -79,6 +83,7 @@ __all__ = [
     "Audit",
     "Ball",
     "Certify",
+    "Comparison",
     "Context",
     "Corpus",
     "DeepRandomFeatures",
@@ -101,6 +106,7 @@ __all__ = [
     "__version__",
     "audit",
     "clustered",
+    "compare",
     "encode",
     "gaussian",
     "sensitivity",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.report.audit.chart import aucs, changes, hearing, keys
+from oneword.report.audit.chart import aucs, aucs_height, changes, hearing
 from oneword.report.audit.tables import SAID, advice, bracketed, chunk_shown, lines_of, meanings, models_of, of_model
 from oneword.report.templating import facts, write_page
 
@@ -23,19 +23,19 @@ def render(
     types, lengths, verdicts = tables["types"], tables["lengths"], tables["verdicts"]
     models = models_of(types)
     signals = list(dict.fromkeys(types.loc[types["kind"] == "signal", "type"]))
-    heard = [(SAID.get(name, name), hearing(lengths, name, about["share"])) for name in signals]
-    moved = [(model, changes(lengths, tables["edits"], model)) for model in models]
+    heard = [hearing(lengths, name, about["share"]) for name in signals]
+    moved = [changes(lengths, tables["edits"], model) for model in models]
+    against_noise = aucs(types)
     return write_page(
         TEMPLATE,
         path,
         cards=list(_cards(tables, about)),
         failed=int((~verdicts["passed"].astype(bool)).sum()),
         verdicts=verdicts.to_dict("records"),
-        models=keys(models),
-        signals=keys([SAID.get(name, name) for name in signals]),
-        aucs=aucs(types),
-        heard=[(name, chart) for name, chart in heard if chart is not None],
-        moved=[(model, chart) for model, chart in moved if chart is not None],
+        aucs=against_noise,
+        aucs_height=aucs_height(against_noise),
+        heard=[panel for panel in heard if panel is not None],
+        moved=[panel for panel in moved if panel is not None],
         advice=[(model, [advice(line, about["share"]) for line in lines_of(tables["chunks"], model)])
                 for model in models],
         rows=[(model, list(_rows(tables, model))) for model in models],

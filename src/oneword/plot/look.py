@@ -6,6 +6,8 @@ colour vision. On dark paper they are lighter. Pages read them as CSS variables 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 LIGHT = {
     "paper": "#fdfdfb",
     "raised": "#f4f3ee",  # cards, quoted texts
@@ -48,13 +50,40 @@ DARK = {
     "sky": "#4cc4f5",
     "grey": "#bdbdbd",
 }
-INK = "#000000"  # of figures; pages have a softer black
+PRINT = LIGHT | {"paper": "#ffffff", "ink": "#000000", "muted": "#000000"}  # figures; pages have a softer black
 TINTS = {"light": 78, "dark": 46}  # per cent of `word` in the strongest shade: text on it stays readable
 SERIES = ("blue", "vermilion", "green", "purple", "orange", "grey")  # curves beside each other, in this order
 
 
-def role(color: str) -> str:
-    """The name of a colour of a figure, under which a page finds the one for light or dark."""
-    if color == INK:
-        return "ink"
-    return next(name for name in (*SERIES, "sky") if LIGHT[name] == color)
+@dataclass(frozen=True)
+class Look:
+    """How one series is named and drawn: a colour of the palette by its role, and a mark of `MARKS`."""
+
+    name: str
+    colour: str
+    mark: str = ""
+
+
+# Marks by their plain names, with those of matplotlib.
+MARKS = {
+    "circle": "o",
+    "square": "s",
+    "triangle-up": "^",
+    "diamond": "D",
+    "triangle-down": "v",
+    "pentagon": "p",
+    "hexagon": "h",
+    "cross": "P",
+    "star": "*",
+    "x": "X",
+    "triangle-left": "<",
+    "triangle-right": ">",
+    "dash": "_",
+    "dot": ".",
+}
+
+
+def series_look(index: int, name: str) -> Look:
+    """The look of the next of several series that have none of their own: colours and marks in order."""
+    marks = [mark for mark in MARKS if mark not in ("dash", "dot")]
+    return Look(name, SERIES[index % len(SERIES)], marks[index % len(marks)])

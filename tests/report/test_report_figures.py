@@ -1,4 +1,4 @@
-"""Plates: what is drawn is what the table says, and nothing is drawn of rows that are not there."""
+"""Figures of the report: what is drawn is what the table says, and nothing is drawn of rows that are not there."""
 
 import math
 
@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from oneword.experiments.rows import fits
-from oneword.report.panels import Axis, Mark, Plate, span, ticks
-from oneword.report.paper.plates import plates
+from oneword.plot import Axis, Look, Mark, Plot
+from oneword.plot.description import span, ticks
+from oneword.report.paper.figures import figures
 from oneword.report.paper.series import CHOSEN, complete, error_bound, error_slack, one_word, several_words
-from oneword.report.style import Look
 from tests.fake_results import LESSONS, SENTENCES, results
 
 
@@ -20,32 +20,32 @@ def table():
 
 
 @pytest.fixture(scope="module")
-def drawn(table) -> dict[str, Plate]:
-    return {plate.id: plate for plate in plates(table, fits(table))}
+def drawn(table) -> dict[str, Plot]:
+    return {figure.id: figure for figure in figures(table, fits(table))}
 
 
-def marks(plate: Plate, panel: int = 0, form: str = "points") -> dict[str, Mark]:
-    return {mark.label: mark for mark in plate.panels[panel].marks if mark.form == form}
+def marks(figure: Plot, panel: int = 0, form: str = "points") -> dict[str, Mark]:
+    return {mark.label: mark for mark in figure.panels[panel].marks if mark.form == form}
 
 
-def test_every_plate_is_drawn_and_says_which_kind_of_number_it_shows(drawn):
+def test_every_figure_is_drawn_and_says_which_kind_of_number_it_shows(drawn):
     assert len(drawn) == 15
-    for plate in drawn.values():
-        assert plate.panels, plate.id
-        assert not plate.missing
+    for figure in drawn.values():
+        assert figure.panels, figure.id
+        assert not figure.missing
         kinds = ("earched", "ertifi", "xact", "ttained", "lower bound", "after retraining on all texts")
-        assert any(kind in plate.caption for kind in kinds), plate.id
+        assert any(kind in figure.caption for kind in kinds), figure.id
 
 
 def test_curves_are_medians_and_dots_are_trials(table, drawn):
     rows = table[(table["map"] == "attention") & (table["words_from"] == "corpus") & (table["d"] == 384)]
     rows = rows[(rows["changed"] == 1).fillna(False)]
-    plate = drawn["fig3-attention"]
-    (curve,) = [mark for label, mark in marks(plate).items() if label.startswith("d = 384")]
+    figure = drawn["fig3-attention"]
+    (curve,) = [mark for label, mark in marks(figure).items() if label.startswith("d = 384")]
     assert curve.y == pytest.approx(rows.groupby("n")["value"].median().tolist(), rel=1e-5)
-    dots = [mark for mark in plate.panels[0].marks if mark.form == "dots" and mark.look == curve.look]
+    dots = [mark for mark in figure.panels[0].marks if mark.form == "dots" and mark.look == curve.look]
     assert sorted(dots[0].y) == pytest.approx(sorted(rows["value"]), rel=1e-5)
-    band = [mark for mark in plate.panels[0].marks if mark.form == "band"]
+    band = [mark for mark in figure.panels[0].marks if mark.form == "band"]
     assert band[0].top == pytest.approx(rows.groupby("n")["upper"].median().tolist(), rel=1e-5)
 
 
@@ -60,7 +60,7 @@ def test_slopes_in_the_legend_are_those_of_the_fits(table, drawn):
 
 
 def test_without_fits_there_are_no_slopes(table):
-    assert not any("slope −0.5" in mark.label for plate in plates(table) for p in plate.panels for mark in p.marks)
+    assert not any("slope −0.5" in mark.label for figure in figures(table) for p in figure.panels for mark in p.marks)
 
 
 def test_vacuous_certificates_are_not_drawn(drawn):
@@ -91,8 +91,8 @@ def test_what_is_shaded_is_out_of_reach_of_random_features_at_that_length(table,
 
 def test_lengths_that_were_measured_at_a_few_limits_alone_are_no_curve_of_the_frontier(table):
     few = (table["map"] == "attention") & (table["n"] == 40) & (table["g"] > 0.3)
-    (plate,) = [plate for plate in plates(table[~few.fillna(False)]) if plate.id == "frontier"]
-    labels = {mark.label for panel in plate.panels for mark in panel.marks}
+    (figure,) = [figure for figure in figures(table[~few.fillna(False)]) if figure.id == "frontier"]
+    labels = {mark.label for panel in figure.panels for mark in panel.marks}
     assert "RAF (softmax), n = 40" not in labels
     assert "RAF (softmax), n = 120" in labels
 
@@ -112,18 +112,18 @@ def test_the_excess_over_the_bound_of_rf_is_never_negative_for_rf(drawn):
 
 
 def test_attention_maps_keep_tokens_and_weights_in_order(table, drawn):
-    plate = drawn["fig1-attention-maps"]
-    assert [panel.title for panel in plate.panels] == [f"“{text}”" for text in SENTENCES]
-    heat = plate.panels[1].heat
+    figure = drawn["fig1-attention-maps"]
+    assert [panel.title for panel in figure.panels] == [f"“{text}”" for text in SENTENCES]
+    heat = figure.panels[1].heat
     assert heat.tokens == ("[CLS]", "i", "love", "her", "smile", "[SEP]")
     assert np.sum(heat.weights, axis=1) == pytest.approx(np.ones(6), abs=1e-4)
-    assert "all-MiniLM-L6-v2" in plate.caption
+    assert "all-MiniLM-L6-v2" in figure.caption
 
 
-def test_missing_rows_leave_plates_out_with_a_line(table):
+def test_missing_rows_leave_figures_out_with_a_line(table):
     for empty in (pd.DataFrame(), table.iloc[:0]):
-        assert all(not plate.panels and plate.missing.startswith("no rows with") for plate in plates(empty))
-    learning = {plate.id: bool(plate.panels) for plate in plates(table[table["kind"] == "learning"])}
+        assert all(not figure.panels and figure.missing.startswith("no rows with") for figure in figures(empty))
+    learning = {figure.id: bool(figure.panels) for figure in figures(table[table["kind"] == "learning"])}
     assert {name for name, there in learning.items() if there} == {
         "fig4-fine-tuned", "fig5-retrained", "frontier", "objectives",
     }  # fmt: skip
@@ -131,7 +131,7 @@ def test_missing_rows_leave_plates_out_with_a_line(table):
 
 def test_one_trial_of_one_length_can_be_drawn(table):
     rows = table[((table["n"] == 50) & (table["trial"] == 0)).fillna(False)]
-    by_id = {plate.id: plate for plate in plates(rows, fits(rows))}
+    by_id = {figure.id: figure for figure in figures(rows, fits(rows))}
     assert by_id["contrast"].panels
 
 
@@ -172,7 +172,7 @@ def test_ticks_are_where_texts_were_measured_unless_they_touch():
 
 
 def test_axes_leave_room_and_ignore_what_cannot_be_drawn():
-    line = Mark("line", (1, 2, 3), (0.0, math.nan, 10.0), Look("", "", "", ""))
+    line = Mark("line", (1, 2, 3), (0.0, math.nan, 10.0), Look("", ""))
     low, high = span(Axis("", log=True), [line], of_x=False)
     assert 0 < low < 10 < high
     assert span(Axis("", low=0), [line], of_x=False)[0] == 0
