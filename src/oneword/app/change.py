@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oneword.app.subjects import Subjects
-from oneword.comparison.comparison import Comparison, compare, compare_attention
+from oneword.comparison.result import Comparison
+from oneword.comparison.verb import compare
 from oneword.maps.registry import find, in_app
 
 SEEN = tuple(name for name in in_app() if find(name)[0].score is not None)  # the maps that have attention to show
@@ -12,5 +13,5 @@ SEEN = tuple(name for name in in_app() if find(name)[0].score is not None)  # th
 def change(subjects: Subjects, key: str, before: str, after: str) -> Comparison:
     """What became of the text, as this one sees it."""
     if subjects.is_model(key):
-        return compare(subjects.model(key), before, after)
-    return compare_attention(subjects.attention(key), subjects.encoder, before, after)
+        return compare(before, after, by=subjects.model(key))
+    return compare(before, after, by=subjects.attention(key), encoder=subjects.encoder)

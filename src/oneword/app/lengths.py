@@ -10,7 +10,7 @@ import pandas as pd
 
 from oneword.app.subjects import Subjects
 from oneword.progress import Progress, part
-from oneword.search.ascent import Ascent
+from oneword.search.defaults import DefaultSearch
 from oneword.text.context import spread_positions
 from oneword.words.random_words import sup_and_words
 from oneword.words.verb import measure
@@ -67,7 +67,7 @@ def _of_model(subjects: Subjects, key: str, texts: Sequence[str], progress: Prog
 
         here = part(progress, before / total, (before + context.n) / total)
         probe = phi.at(context.X)
-        found, random = sup_and_words(phi, probe, context, spots, words, 1, search=Ascent.quick(), progress=here)
+        found, random = sup_and_words(phi, probe, context, spots, words, 1, search=DefaultSearch(quick=True), progress=here)
         tried = [value for each in random.values() for value in each.values()]
         word = math.fsum(tried) / len(tried) if tried else math.nan
         out.append({"n": context.n, "sup": found.value, "random_word": word})

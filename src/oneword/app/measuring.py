@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from oneword.app.subjects import Subjects
 from oneword.bounds.certificate import Certify
-from oneword.progress import Progress
+from oneword.progress import Progress, part
 from oneword.report.words.table import Part, WordTable
-from oneword.search.ascent import Ascent
+from oneword.search.defaults import DefaultSearch
 from oneword.search.shortlist import KEPT, Shortlist, shortlist
 from oneword.words.effort import MEMORY, WHOLE, Effort
 from oneword.words.verb import measure
@@ -45,34 +45,34 @@ def _careful(tokens: int) -> Effort:
     """All neurons of rf, or all words of a long text, would take minutes: care is for search and certificates."""
     return replace(
         Effort.usual(tokens),
-        search=Ascent(),
+        search=DefaultSearch(),
         certify=Certify(),
-        model_search=replace(Ascent(), memory=MEMORY),
+        model_search=DefaultSearch(memory=MEMORY),
         searched=None if tokens <= WHOLE else SOME,
     )
 
 
-def add_worst_words(subjects: Subjects, table: WordTable, part: Part, start: int, progress: Progress) -> WordTable:
+def add_worst_words(subjects: Subjects, table: WordTable, model: Part, start: int, progress: Progress) -> WordTable:
     """The table with the real words that move a model most in the place of one word, from a gradient shortlist."""
-    key = part.subject.by
+    key = model.subject.by
     phi = subjects.model(key)
-    context = phi.encode(part.content)
+    context = phi.encode(model.content)
     here = next(i for i, span in enumerate(context.spans) if span is not None and span[0] <= start < span[1])
-    stage = f"{part.subject.title}: real words in the place of “{context.words[here]}”"
+    stage = f"{model.subject.title}: real words in the place of “{context.words[here]}”"
     words = [
         form
         for form, members in subjects.words(key).written(context, [here])
         if members and len(context.rows[here]) in form.names
     ]
     if not words:
-        return table.with_replacements(part.subject.text, key, here, [], "", tried=0)
+        return table.with_replacements(model.subject.text, key, here, [], "", tried=0)
     found = shortlist(
         phi.at(context.X),
         context.rows[here],
         words[0],
         Shortlist(most=96),
-        progress=lambda *done: progress(stage, done[-1]),
+        progress=part(progress, 0.0, 1.0, stage),
     )
     best = [{"replacement": word, "value": value} for word, value in found.best]
     kind = "exact" if found.exhaustive else "shortlist"
-    return table.with_replacements(part.subject.text, key, here, best, kind, tried=found.passes)
+    return table.with_replacements(model.subject.text, key, here, best, kind, tried=found.passes)

@@ -15,6 +15,8 @@ from oneword.errors import UnknownNameError
 from oneword.maps.base import SHORT
 from oneword.maps.registry import has_blocks
 from oneword.search.ascent import Ascent
+from oneword.search.base import Search
+from oneword.search.defaults import DefaultSearch
 from oneword.search.shortlist import Shortlist
 
 LEVELS = ("quick", "usual", "thorough")
@@ -45,15 +47,15 @@ class Effort:
     | `per_layer` | whether every layer of a model is searched, instead of evaluated at the change of the last one |
     """
 
-    search: Ascent = field(default_factory=Ascent)
+    search: Search = DefaultSearch()  # noqa: RUF009
     certify: Certify = field(default_factory=Certify)
     baseline: int = 32
     candidates: int | None = None
     neurons: int | None = None
     block_words: int | None = None
     block_candidates: int | None = None
-    block_search: Ascent = field(default_factory=Ascent.quick)
-    model_search: Ascent = field(default_factory=lambda: Ascent(memory=MEMORY))
+    block_search: Search = DefaultSearch(quick=True)  # noqa: RUF009
+    model_search: Search = DefaultSearch(memory=MEMORY)  # noqa: RUF009
     searched: int | None = None
     random_words: int = 1
     best_words: int = 2
@@ -78,14 +80,14 @@ class Effort:
             search = Ascent(random=4, steps=12, keep=2, leading=SHORT, polish=30)
             return cls(search, Certify(work=3.0), neurons=1024, block_candidates=64)
         return cls(
-            Ascent.quick(),
+            DefaultSearch(quick=True),
             Certify(work=5.0),
             baseline=8,
             candidates=None if tokens <= MIDDLING else 10_000,
             neurons=512,
             block_words=12,
             block_candidates=64,
-            model_search=replace(Ascent.quick(), memory=MEMORY),
+            model_search=DefaultSearch(quick=True, memory=MEMORY),
             searched=None if tokens <= WHOLE else SOME,
         )
 
@@ -93,27 +95,27 @@ class Effort:
     def quick(cls) -> Effort:
         """One start a word, the closed-form certificate."""
         return cls(
-            Ascent.quick(),
+            DefaultSearch(quick=True),
             Certify.plain(),
             baseline=8,
             candidates=2_000,
             neurons=512,
             block_words=8,
             block_candidates=32,
-            model_search=replace(Ascent.quick(), memory=MEMORY),
+            model_search=DefaultSearch(quick=True, memory=MEMORY),
         )
 
     @classmethod
     def thorough(cls) -> Effort:
         """The full search of the library, certificates refined, every neuron, every word and every layer."""
-        return cls(baseline=64, block_search=Ascent(), random_words=8, best_words=8, per_layer=True)
+        return cls(baseline=64, block_search=DefaultSearch(), random_words=8, best_words=8, per_layer=True)
 
     @staticmethod
     def seeds(tokens: int) -> int:
         """How many draws of the weights, where nobody says."""
         return 3 if tokens <= SHORT else 1
 
-    def search_of(self, blocks: bool) -> Ascent:
+    def search_of(self, blocks: bool) -> Search:
         return self.block_search if blocks else self.search
 
     def candidates_of(self, blocks: bool) -> int | None:

@@ -304,8 +304,7 @@ def _best_words(
     chosen = able[: effort.best_words]
     for count, (form, i) in enumerate(chosen):
         here = part(progress, count / len(chosen), (count + 1) / len(chosen))
-        heard = partial(here, "real words")
-        best[i] = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=heard)
+        best[i] = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=here)
     return best
 
 

@@ -15,8 +15,9 @@ from oneword.memory import batch_size
 from oneword.progress import Progress, silent
 from oneword.random import stream
 from oneword.result import Sensitivity
-from oneword.search.ascent import Ascent
-from oneword.sets.constraints import Ball, Constraint
+from oneword.search.base import Search
+from oneword.search.defaults import DefaultSearch
+from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
 from oneword.sup.task import Task
 from oneword.sup.verb import measure_at
@@ -74,8 +75,8 @@ def sup_and_words(
     words: Replacements,
     count: int,
     *,
-    within: Constraint = Ball(),  # noqa: B008
-    search: Ascent = Ascent(),  # noqa: B008
+    within: Constraint | None = None,
+    search: Search = DefaultSearch(),  # noqa: B008
     seed: int = 0,
     progress: Progress = silent,
 ) -> tuple[Sensitivity, dict[int, dict[str, float]]]:

@@ -17,7 +17,7 @@ from oneword.maps.outputs import OUTPUTS
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.random import stream
-from oneword.search.ascent import Ascent
+from oneword.search.frugal import FrugalAscent
 from oneword.sets.vocabulary import Vocabulary
 from oneword.text.context import Context, spread_positions
 from oneword.text.corpora import Corpus
@@ -26,7 +26,7 @@ from oneword.words.models import ModelSubject
 from oneword.words.random_words import sup_and_words
 
 # The same for every length, so that an exponent is the model's and not the search's.
-SEARCH = Ascent(random=0, steps=8, keep=1, leading=2, polish=60)
+SEARCH = FrugalAscent(random=0, steps=8, keep=1, leading=2, polish=60)
 _FLOPS = 3e10  # multiply-adds a second, twice, of a forward pass on one core
 _BYTES_A_WEIGHT = 4
 

@@ -97,7 +97,10 @@ def most_moved(tables: Tables, *, kept: bool) -> Line | None:
 
 def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
     """What the numbers are, in plain words."""
-    yield f"model: {about['model']}, {about['layers']} layers of {about['heads']} heads, {about['dtype']}"
+    layers, heads = (
+        f"{about[name]} {name.removesuffix('s') if about[name] == 1 else name}" for name in ("layers", "heads")
+    )
+    yield f"model: {about['model']}, {layers} of {heads}, {about['dtype']}"
     if "moved" in tables:
         rows = "rows of the text" if tables["layers"]["over"].iloc[0] == "rows" else "words that have a counterpart"
         yield "change: ‖h_b − h_a‖ / ‖h_a‖, where h is what a layer makes of a word (the mean over its tokens)"

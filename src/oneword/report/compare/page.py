@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from oneword.plot import Heat
@@ -22,18 +24,13 @@ from oneword.report.compare.compared import (
     names_of,
 )
 from oneword.report.table import heat_cell, plain_cell, shown
-from oneword.report.templating import facts, page_template, write_page
+from oneword.report.templating import facts, write_page
 from oneword.report.words.passages import LONG, TOP
 
 TEMPLATE = "compare.html.j2"
 MOST_WORDS = 100  # of an attention map on the page, so that it opens at once
 WHOLE = ("whole", "pooled", "cosine", "attention")  # of the whole text, beside its words
 NUMBERED = 14  # words: cells of larger maps are colours alone
-
-
-def check_installed() -> None:
-    """Raise MissingExtraError where `render` would: before the work, not after it."""
-    page_template(TEMPLATE)
 
 
 def render(
@@ -69,6 +66,19 @@ def render(
         facts=[("", list(facts(about)))],
         command=command,
     )
+
+
+def notebook(texts: Sequence[str], tables: Tables, about: Mapping[str, Any]) -> str:
+    """What moved, after every layer, as HTML for a notebook; every text is escaped."""
+    words = {line["pair"]: label(line) for line in lines(tables["pairs"])}
+    moved = tables["moved"].pivot(index="layer", columns="pair", values="change")
+    whole = tables["layers"].set_index("layer")[["whole", "pooled", "attention"]]
+    rows = [*whole.columns, *(words[pair] for pair in moved.columns)]
+    numbers = np.column_stack([whole.to_numpy(dtype=float), moved.to_numpy(dtype=float)]).T
+    table = pd.DataFrame([[shown(x, 2) for x in row] for row in numbers], columns=list(moved.index))
+    table.insert(0, "after layer", rows)
+    names = " → ".join(names_of(texts))
+    return f"<p><b>{escape(names)}</b><br>{escape(about['model'])}</p>{table.to_html(index=False, escape=True)}"
 
 
 def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:

@@ -108,7 +108,9 @@ class CompareView:
             )
         yield grid
         if len(chosen) < len(reach):
-            yield Text(f"… and {len(reach) - len(chosen)} words that moved less: --html, --json, --out", style="dim")
+            yield Text(
+                f"… and {len(reach) - len(chosen)} words that moved less: pages and tables show them", style="dim"
+            )
 
     def _said(self) -> Iterator[Text]:
         """Which layer and word moved most."""
@@ -132,7 +134,7 @@ class CompareView:
         maps = [attention_of(self.tables, text, self.layer, self.head) for text in ("a", "b")]
         name = map_name(self.layer, self.head)
         if max(len(heat.tokens) for heat in maps) > _MOST_MAPPED:
-            yield Text(f"attention of {name}: --html and --out draw it\n", style="dim")
+            yield Text(f"attention of {name}: too many words for a terminal; pages and figures show it\n", style="dim")
             return
         yield Text(f"attention of {name}, from each word (row) to each word (column)", style="bold")
         most = largest(maps)
