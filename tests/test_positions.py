@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
-
-import oneword as ow
 from oneword.survey.question import Question
 from oneword.survey.survey import survey
+
+import oneword as ow
 from tests.text.tiny_bert import write_tiny
 from tests.text.tiny_models import write_model
 

@@ -67,7 +67,9 @@ def _of_model(subjects: Subjects, key: str, texts: Sequence[str], progress: Prog
 
         here = part(progress, before / total, (before + context.n) / total)
         probe = phi.at(context.X)
-        found, random = sup_and_words(phi, probe, context, spots, words, 1, search=DefaultSearch(quick=True), progress=here)
+        found, random = sup_and_words(
+            phi, probe, context, spots, words, 1, search=DefaultSearch(quick=True), progress=here
+        )
         tried = [value for each in random.values() for value in each.values()]
         word = math.fsum(tried) / len(tried) if tried else math.nan
         out.append({"n": context.n, "sup": found.value, "random_word": word})

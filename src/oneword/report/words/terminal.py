@@ -39,6 +39,8 @@ BLOCKS = " ░▒▓█"  # legible where there are no colours
 MOST_TEXTS = 3  # shown word by word; more are a summary
 MOST_REPEATED = 60  # words: a longer text is coloured for the first subject only
 MOST_WIDE = 7  # layers that get two columns each
+NARROW = 100  # columns of a terminal: less space between columns, no random Δ
+IN_SUMMARY = ("value", "upper", "best_word", "replacement", "random_word")
 _FIRST, _NUMBER, _SPREAD, _TEXT = 22, 9, 7, 14  # widths: number and word, a number, its ±, a replacement
 
 
@@ -72,12 +74,12 @@ class WordsView:
         group: list[Part] = []
         for part in parts:
             if group and sum(map(_width, [*group, part])) > width - _FIRST:
-                yield from self._group(group)
+                yield from self._group(group, width)
                 group = []
             group.append(part)
-        yield from self._group(group)
+        yield from self._group(group, width)
 
-    def _group(self, parts: Sequence[Part]) -> Iterator[RenderableType]:
+    def _group(self, parts: Sequence[Part], width: int) -> Iterator[RenderableType]:
         first = leading(parts[0].words, "value", MOST_LINES)
         kept = {(line["start"], line["word"], line["position"]) for line in first}
         words = [
@@ -85,16 +87,17 @@ class WordsView:
             for word in by_word(pd.concat([part.words for part in parts]))
             if any((line["start"], line["word"], line["position"]) in kept for line in word.values())
         ]
-        columns = [shown_columns(part) for part in parts]
-        grid = _grid()
-        grid.add_column("\n#", justify="right", style="dim")
-        grid.add_column("\nword", overflow="ellipsis", max_width=18)
+        narrow = width < NARROW
+        columns = [[each for each in shown_columns(part) if not (narrow and each.name == "random")] for part in parts]
+        grid = _grid(1 if narrow else 2)
+        grid.add_column("\n\n#", justify="right", style="dim")
+        grid.add_column("\n\nword", overflow="ellipsis", min_width=6, max_width=18)
         for part, mine in zip(parts, columns, strict=True):
             for k, column in enumerate(mine):
                 side = "left" if column.dtype == "object" else "right"
                 name = part.subject.by if k == 0 else ""
                 grid.add_column(
-                    Text(f"{shortened(visible(name), 24)}\n{column.title}"),
+                    Text(f"{shortened(visible(name), 24)}\n{_two_lines(column.title)}"),
                     justify=side,  # type: ignore[arg-type]
                     overflow="fold",
                     no_wrap=column.dtype != "object",
@@ -221,10 +224,13 @@ def strip(shares: Sequence[float]) -> Text:
 
 def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[RenderableType]:
     """One row a text and subject: its most sensitive word."""
-    columns = [column for column in COLUMNS if any(column in shown_columns(part) for part in parts)]
+    columns = [
+        each for each in COLUMNS if each.name in IN_SUMMARY and any(each in shown_columns(part) for part in parts)
+    ]
     grid = _grid()
     for name in ("by", *(["text"] if several_texts else []), "words", "word"):
-        grid.add_column(name, overflow="fold", min_width=5, justify="right" if name == "words" else "left")
+        least = 5 if name == "words" else 16 if name == "by" else 8
+        grid.add_column(name, overflow="fold", min_width=least, justify="right" if name == "words" else "left")
     for column in columns:
         grid.add_column(column.title, justify="left" if column.dtype == "object" else "right", no_wrap=True)
     for part in parts:
@@ -245,8 +251,13 @@ def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[Renderab
     yield Text()
 
 
-def _grid() -> Table:
-    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+def _grid(space: int = 2) -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, space, 0, 0))
+
+
+def _two_lines(title: str) -> str:
+    """A title of one or two words above a narrow column."""
+    return title.replace(" ", "\n") if " " in title and not title.startswith("S") else f"\n{title}"
 
 
 def heat_style(strong: float) -> str:
