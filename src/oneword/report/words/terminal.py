@@ -227,18 +227,20 @@ def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[Renderab
     columns = [
         each for each in COLUMNS if each.name in IN_SUMMARY and any(each in shown_columns(part) for part in parts)
     ]
-    grid = _grid()
-    for name in ("by", *(["text"] if several_texts else []), "words", "word"):
-        least = 5 if name == "words" else 16 if name == "by" else 8
-        grid.add_column(name, overflow="fold", min_width=least, justify="right" if name == "words" else "left")
+    grid = _grid(1)
+    grid.add_column("\nby", overflow="fold", min_width=9)
+    if several_texts:
+        grid.add_column("\ntext", overflow="ellipsis", no_wrap=True, min_width=20)
+    grid.add_column("\nword", overflow="ellipsis", no_wrap=True, min_width=6)
     for column in columns:
-        grid.add_column(column.title, justify="left" if column.dtype == "object" else "right", no_wrap=True)
+        side = "left" if column.dtype == "object" else "right"
+        grid.add_column(_two_lines(column.title), justify=side, no_wrap=True)  # type: ignore[arg-type]
     for part in parts:
         top = top_line(part)
         named = [Text(visible(part.subject.by))]
         named += [Text(shortened(one_line(visible(part.content)), 28))] if several_texts else []
         if top is None:
-            grid.add_row(*named, str(len(part.words)), *["–"] * (1 + len(columns)))
+            grid.add_row(*named, *["–"] * (1 + len(columns)))
             continue
         cells = [
             Text(shortened(visible(str(top[column.name] or "–")), 18))
@@ -246,7 +248,7 @@ def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[Renderab
             else number(column, top, part)
             for column in columns
         ]
-        grid.add_row(*named, str(len(part.words)), Text(shortened(visible(str(top["word"])), 18)), *cells)
+        grid.add_row(*named, Text(shortened(visible(str(top["word"])), 18)), *cells)
     yield grid
     yield Text()
 
