@@ -83,7 +83,7 @@ def measure(
     | `special`, `per_token` | False | special tokens may change; every token is a word |
     | `window`, `most` | 250, 25000 | tokens that maps read at once, and tokens in all |
     | `top` | 3 | replacements kept for each word |
-    | `d`, `dtype`, `device` | None | coordinates kept; precision (that of one's own map, else float32); device ("cpu") |
+    | `d`, `dtype`, `device` | None, None, "cpu" | coordinates kept; precision (of the map, else float32); device |
     | `progress`, `show` | | called with (stage, fraction), and with the table so far after each stage |
 
     Returns a `WordTable`; its `words` is a DataFrame with one row a text, word, subject and seed.
