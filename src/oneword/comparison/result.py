@@ -129,7 +129,7 @@ class Comparison:
         `command` is shown as how it was made. Raises MissingExtraError without the extra `page`, RangeError for a layer
         or head that is not there, FileFormatError if `path` cannot be written.
         """
-        from oneword.report.compare.page import render
+        from oneword.report.comparison_page import render
 
         tables = self.tables(layer, head)
         return render(self.given, tables, self.about, self.notes, Path(path), layer=layer, head=head, command=command)
@@ -140,12 +140,12 @@ class Comparison:
         return f"Comparison({a!r} → {b!r}, {self.about['model']}: the whole text moved by {whole:.3f})"
 
     def __rich__(self) -> RenderableType:
-        from oneword.report.compare.terminal import CompareView
+        from oneword.report.comparison import CompareView
 
         return CompareView(self.tables(), self.about, self.notes)
 
     def _repr_html_(self) -> str:
-        from oneword.report.compare.page import notebook
+        from oneword.report.comparison import notebook
 
         return notebook(self.given, self.tables(), self.about)
 
