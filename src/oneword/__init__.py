@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oneword.maps.transformer import TransformerFeatures
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
-    from oneword.search.status import Status
+    from oneword.search.base import Status
     from oneword.sets.constraints import Ball, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
@@ -62,7 +62,7 @@ _HOME = {
     "Sensitivity": "result",
     "Softmax": "maps.scores",
     "Sphere": "sets.constraints",
-    "Status": "search.status",
+    "Status": "search.base",
     "TransformerFeatures": "maps.transformer",
     "Vectors": "sets.vocabulary",
     "Vocabulary": "sets.vocabulary",
