@@ -49,7 +49,7 @@ def test_intervals_are_no_markup():
     """rich would take "[none, 83]" for the name of a style, and swallow it."""
     from rich.console import Console
 
-    from oneword.report.audit.terminal import AuditView
+    from oneword.report.auditing import AuditView
 
     chunks = pd.DataFrame([{"model": "m", "type": "name", "chunk": 73.0, "chunk_low": 0.0, "chunk_high": 83.0,
                             "shortest": 32, "longest": 256, "unit": "tokens", "advice": ""}])  # fmt: skip

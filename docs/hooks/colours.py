@@ -3,7 +3,7 @@
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from oneword.report.palette import DARK, LIGHT
+from oneword.plot.look import DARK, LIGHT
 
 _SCHEMES = {"default": LIGHT, "slate": DARK}
 

@@ -197,7 +197,7 @@ def test_shorter_texts_are_drawn(browser, address):
         measure(tab, "the film is slow but she is never dull")
         done(tab)
         tab.click("#cut")
-        tab.wait_for_selector("#lengths svg.curves")
+        tab.wait_for_selector("#lengths svg.plot")
         assert tab.locator("#lengths figure").count() == 2
 
 

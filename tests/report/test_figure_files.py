@@ -11,14 +11,11 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from oneword.experiments.rows import fits
-from oneword.report.compare import figures as compared
-from oneword.report.drawing import placed
+from oneword.plot.print import COLUMN, PAGE, draw, formula, placed, save
+from oneword.report import comparison_page as compared
 from oneword.report.figures import per_word
-from oneword.report.paper.figures import draw
-from oneword.report.paper.plates import plates
+from oneword.report.paper.figures import figures as paper_figures
 from oneword.report.profile.figures import heads_figure, layers_figure, lengths_figure
-from oneword.report.saving import save_figure
-from oneword.report.style import COLUMN, PAGE, formula, markup
 from tests.fake_profile import exponents, lengths, profile
 from tests.fake_results import results
 
@@ -63,8 +60,8 @@ def comparison() -> tuple[tuple[str, str], dict[str, pd.DataFrame]]:
 def figures():
     """Every figure that this package draws, under its name."""
     table = results(trials=3, samples=3)
-    for plate in plates(table, fits(table)):
-        yield plate.id, draw(plate)
+    for figure in paper_figures(table, fits(table)):
+        yield figure.id, draw(figure)
     for count in (4, 18, 50, 200):
         yield f"{count} words", per_word(word_table(count), f"AttentionFeatures (softmax), n = {count}, d = 384")
     one = profile()
@@ -122,7 +119,7 @@ def test_fonts_are_inside_the_files_also_when_others_save_them(drawn, name):
 
 
 def test_saved_figures_have_their_fonts_inside(drawn, tmp_path):
-    for path in save_figure(drawn["kinds"], tmp_path, "kinds"):
+    for path in save(drawn["kinds"], tmp_path, "kinds"):
         if path.suffix != ".png":
             assert_fonts_inside(path.read_bytes(), path.suffix[1:])
 
@@ -139,5 +136,4 @@ def assert_fonts_inside(content: bytes, suffix: str) -> None:
 def test_labels_have_the_notation_of_the_paper(drawn):
     assert drawn["fig3-attention"].axes[0].get_ylabel() == r"word sensitivity $S_{\text{RAF}}$"
     assert drawn["m-words"].axes[0].get_ylabel() == "word sensitivity $S^{(m)}$"
-    assert markup("S_ReLU-RAF < 1 at n_max") == "S<sub>ReLU-RAF</sub> &lt; 1 at n_max"
     assert formula("costs $5, CLASS_RF") == r"costs \$5, CLASS_RF"

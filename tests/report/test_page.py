@@ -12,9 +12,9 @@ import pytest
 from oneword.errors import FileFormatError, MissingExtraError
 from oneword.experiments.claims import verdict
 from oneword.experiments.rows import fits
-from oneword.report.palette import LIGHT
+from oneword.plot.look import LIGHT
+from oneword.report.paper.figures import figures
 from oneword.report.paper.page import check_installed, headlines, objective_lines, render, reviews
-from oneword.report.paper.plates import plates
 from oneword.report.paper.series import complete
 from tests.fake_results import REVIEW, RUN, SCRIPT, results
 from tests.pages import assert_has_the_frame
@@ -144,7 +144,7 @@ def test_another_encoder_is_not_called_minilm(table, tmp_path):
 @pytest.mark.parametrize("empty", [pd.DataFrame(), results().iloc[:0]])
 def test_an_empty_table_makes_a_page_that_says_what_is_missing(empty, tmp_path):
     shown = without_plotly(render(empty, [], {}, tmp_path / "r.html").read_text())
-    assert shown.count("left out, no rows") == 16  # every plate, and the review
+    assert shown.count("left out, no rows") == 16  # every figure, and the review
     assert "no encoder was used" in shown
 
 
@@ -250,7 +250,7 @@ def drawn_charts(tab) -> int:
 
 
 def test_the_browser_draws_every_chart_in_silence(tab, table):
-    count = sum(len(plate.panels) for plate in plates(table))
+    count = sum(len(figure.panels) for figure in figures(table))
     assert tab.locator(".drawing").count() == count
     assert drawn_charts(tab) == count
     assert tab.title() == "How much can one word change?"

@@ -12,8 +12,9 @@ import matplotlib
 import numpy as np
 import pytest
 
-from oneword.report import heat, style
-from oneword.report.palette import DARK, INK, LIGHT, SERIES, TINTS, role
+from oneword.plot import print as printed
+from oneword.plot.look import DARK, LIGHT, MARKS, PRINT, SERIES, TINTS
+from oneword.report import looks as named
 from oneword.report.profile.lengths import CURVES
 
 SCHEMES = pytest.mark.parametrize(
@@ -100,9 +101,9 @@ def test_words_can_be_read_on_every_shade(palette, tint):
 
 
 def test_numbers_of_a_printed_heat_map_can_be_read():
-    shades = matplotlib.colormaps[style.STYLE["image.cmap"]]
+    shades = matplotlib.colormaps[printed.STYLE["image.cmap"]]
     for x in np.linspace(0, 1, 101):
-        ink = "#ffffff" if x > heat.DARK else "#000000"
+        ink = "#ffffff" if x > printed.DARK_CELL else "#000000"
         assert contrast(ink, shades(x)[:3]) >= TEXT, x
 
 
@@ -133,25 +134,24 @@ def test_marks_are_seen_on_paper(palette, tint):
 
 @pytest.mark.parametrize(
     "looks",
-    [style.MAPS, style.FAMILIES, style.OBJECTIVES, style.KINDS, CURVES],
+    [named.MAPS, named.FAMILIES, named.OBJECTIVES, named.KINDS, CURVES],
     ids=["maps", "families", "objectives", "kinds", "curves"],
 )
 def test_colour_is_never_alone(looks):
     """Without colour there are still names, and marks of their own: as many as there are colours."""
-    colours, markers, symbols = (
-        {getattr(look, name) for look in looks.values()} for name in ("color", "marker", "symbol")
-    )
-    assert len(markers) == len(symbols) >= len(colours)
+    colours, marks = ({getattr(look, name) for look in looks.values()} for name in ("colour", "mark"))
+    assert len(marks) >= len(colours)
+    assert marks <= set(MARKS)
     assert len({look.name for look in looks.values()}) == len(looks)
     for a, b in itertools.combinations(looks.values(), 2):
-        assert (a.color, a.marker) != (b.color, b.marker)
-    assert {role(look.color) for look in looks.values()} <= {*SERIES, "sky"}
+        assert (a.colour, a.mark) != (b.colour, b.mark)
+    assert colours <= {*SERIES, "sky"}
 
 
 def test_every_role_has_a_colour_for_light_and_for_dark():
     assert LIGHT.keys() == DARK.keys()
-    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in (*LIGHT.values(), *DARK.values(), INK))
-    assert role(INK) == "ink"
+    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in (*LIGHT.values(), *DARK.values(), *PRINT.values()))
+    assert PRINT.keys() == LIGHT.keys()
 
 
 def test_style_sheets_name_no_colours_of_their_own():

@@ -8,9 +8,8 @@ from PIL import Image
 
 from oneword.errors import FileFormatError
 from oneword.experiments.rows import fits
-from oneword.report.paper.figures import draw_all
-from oneword.report.paper.plates import plates
-from oneword.report.style import COLUMN, PAGE
+from oneword.plot.print import COLUMN, PAGE
+from oneword.report.paper.figures import draw_all, figures
 from tests.fake_results import results
 
 
@@ -66,8 +65,8 @@ def test_texts_are_not_read_as_formulas(table, tmp_path):
     assert len(draw_all(maps, tmp_path)) == 3
 
 
-def test_there_is_a_plate_for_every_figure_of_the_paper_and_for_ours(table):
-    names = {plate.id for plate in plates(table, fits(table)) if plate.panels}
+def test_there_is_a_figure_for_every_figure_of_the_paper_and_for_ours(table):
+    names = {figure.id for figure in figures(table, fits(table)) if figure.panels}
     assert {f"fig{k}" for k in range(1, 6)} <= {name.split("-")[0] for name in names}
     ours = {"contrast", "families", "kinds", "mass", "n-over-d", "m-words", "positions", "frontier", "objectives"}
     assert ours < names

@@ -47,7 +47,7 @@ def test_a_review_is_a_small_page_with_all_its_words(tmp_path):
     place, _ = page_of(250, tmp_path / "a.html")
     page = place.read_text()
     assert place.stat().st_size < 300_000
-    assert page.count('class="plot bars"') == 3
+    assert page.count('<svg class="plot"') == 3
     assert "in colour only" not in page
     assert page.count("<tr><td>") == 250
 

@@ -12,8 +12,8 @@ from oneword.app.limits import MOST_BYTES
 from oneword.app.readers import Readers
 from oneword.app.visits import Visits
 from oneword.errors import MissingExtraError
+from oneword.plot.look import DARK, LIGHT
 from oneword.report.app import views
-from oneword.report.palette import DARK, LIGHT
 
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Liberation Sans", "sans-serif")
 MONO = ("ui-monospace", "Menlo", "Consolas", "Liberation Mono", "monospace")

@@ -78,7 +78,7 @@ class Audit:
 
         Raises MissingExtraError without the extra `page`, FileFormatError if `path` cannot be written.
         """
-        from oneword.report.audit.page import render
+        from oneword.report.auditing_page import render
 
         return render(self.tables, self.about, self.notes, Path(path), command=command)
 
@@ -93,11 +93,11 @@ class Audit:
         return f"Audit({models}: {len(self.edits)} edits of {len(self.texts)} texts, {missed} verdicts missed)"
 
     def __rich__(self) -> RenderableType:
-        from oneword.report.audit.terminal import AuditView
+        from oneword.report.auditing import AuditView
 
         return AuditView(self.tables, self.about, self.notes)
 
     def _repr_html_(self) -> str:
-        from oneword.report.audit.page import notebook
+        from oneword.report.auditing import notebook
 
         return notebook(self.tables, self.about)

@@ -177,11 +177,11 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from oneword.plot.print import save
     from oneword.report.profile.figures import lengths_figure
     from oneword.report.profile.lengths import CURVES
-    from oneword.report.saving import save_figure
 
-    save_figure(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
+    save(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
     if quiet:
         return
     for (model, output), own in lengths.groupby(["model", "output"], sort=True):

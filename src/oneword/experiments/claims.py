@@ -29,8 +29,8 @@ from oneword.experiments.judging import (
     paired,
     slope,
 )
+from oneword.report.looks import FAMILIES
 from oneword.report.paper.series import complete, error_bound, of_kind, of_map, one_word, several_words, width
-from oneword.report.style import FAMILIES
 from oneword.report.table import shown
 from oneword.statistics import (
     Estimate,

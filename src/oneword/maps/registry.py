@@ -33,7 +33,7 @@ class NamedMap:
     | `name` | what a person types; for a map with a depth L followed by -L |
     | `title` | what a page calls it; `{depth}` stands for the number of layers |
     | `paper` | the name in the paper's figures |
-    | `color`, `mark` | of its curve: a role of `report.palette`, and the word for a mark |
+    | `color`, `mark` | of its curve: a role of `plot.look`, and the word for a mark |
     | `draw` | "module:function", called with n, d, `seed`, `dtype` and `device`, and with what the next four say |
     | `score` | of attention: "module:factory" of its Score |
     | `has_blocks` | a block of weights for each word, so that a word costs k·d numbers: takes `k` and `activation` |

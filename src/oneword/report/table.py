@@ -1,4 +1,4 @@
-"""The table of words, for terminals, notebooks and back from files."""
+"""Tables for readers: words in terminals, notebooks and back from files; numbers; cells of heat maps on pages."""
 
 from __future__ import annotations
 
@@ -87,3 +87,19 @@ def html(table: pd.DataFrame, head: str, lines: Sequence[str]) -> str:
         .to_html(index=False, escape=True, float_format=lambda x: f"{x:.4f}", na_rep="–")
     )
     return f"<p><b>{escape(head)}</b><br>{escape(' · '.join(lines))}</p>{body}"
+
+
+def heat_cell(x: float | None, scale: float, numbered: bool = True) -> dict[str, Any]:
+    """A cell of `heat.html.j2`: strength from 0 to 100, sign, and what is written there."""
+    cell = {"strong": 0, "less": False, "faint": False, "title": "", "shown": "–" if numbered else ""}
+    if x is None or math.isnan(x):
+        return cell
+    text = f"{abs(x):.2f}".removeprefix("0")
+    sign = "−" if x < 0 and text != ".00" else ""
+    strong = round(100 * min(1.0, abs(x) / scale))
+    return cell | {"strong": strong, "less": x < 0, "shown": sign + text if numbered else ""}
+
+
+def plain_cell(text: str) -> dict[str, Any]:
+    """A cell without a shade."""
+    return heat_cell(None, 1.0) | {"plain": True, "shown": text}

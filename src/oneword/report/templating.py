@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oneword import plot
 from oneword.errors import MissingExtraError
 from oneword.files import write_whole
-from oneword.report import palette
+from oneword.plot import look
 from oneword.report.table import shown
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def check_installed() -> None:
 @cache  # pieces of the interactive page are drawn several times a second
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("oneword.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
@@ -40,7 +42,9 @@ def _environment() -> Environment:
     )  # fmt: skip
     environment.filters["shown"] = shown
     environment.filters["tied"] = tied
-    environment.globals["palette"] = palette
+    environment.globals["palette"] = look
+    environment.globals["inline"] = lambda each, **size: Markup(plot.inline(each, **size))
+    environment.globals["legend"] = lambda each: Markup(plot.legend(each))
     return environment
 
 
@@ -51,7 +55,7 @@ def tied(text: str) -> str:
 
 def missing_for_pages(error: ImportError) -> MissingExtraError:
     return MissingExtraError(
-        f"expected plotly and jinja2 to write a page, got no {error.name}: pip install 'oneword[page]'"
+        f"expected altair, vl-convert and jinja2 to write a page, got no {error.name}: pip install 'oneword[page]'"
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from oneword.report.app.reading import SHADES, Reading
-from oneword.report.compare.compared import Tables, names_of
-from oneword.report.compare.page import attention_maps, pair_cards, pair_columns
-from oneword.report.panel_svg import HEIGHT, WIDTH
-from oneword.report.profile.page import layers_heat, lengths_pictures
+from oneword.report.comparison import Tables, names_of
+from oneword.report.comparison_page import attention_maps, pair_cards, pair_columns
+from oneword.report.profile.lengths import lengths_plot
+from oneword.report.profile.page import layers_heat
 from oneword.report.table import shown
 from oneword.report.templating import page_template
 from oneword.report.words.tables import Line, Piece, largest, pieces, strength
@@ -138,8 +138,8 @@ def layers(readings: Sequence[Reading]) -> str:
 
 def lengths(table: pd.DataFrame | None) -> str:
     """S against the number of tokens, as the text is cut shorter; None before it was measured."""
-    shown_lengths = None if table is None or table.empty else lengths_pictures(table, None)
-    return page_template("app/lengths.html.j2").render(lengths=shown_lengths, size=(WIDTH, HEIGHT))
+    plot = None if table is None or table.empty else lengths_plot(table)
+    return page_template("app/lengths.html.j2").render(plot=plot)
 
 
 def change(texts: Sequence[str], tables: Tables, layer: int, notes: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The plates as plotly specifications: plain values, drawn by the page itself.
+"""The plots as plotly specifications: plain values, drawn by the page itself.
 
 Colours are names of the palette that begin with @; the page puts in those for light or dark.
 """
@@ -10,31 +10,25 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from oneword.report.palette import role
-from oneword.report.panel_svg import shape
-from oneword.report.panels import Axis, Mark, Panel, Plate, shared, span, ticks
-from oneword.report.style import markup
+from oneword.plot import Axis, Mark, Panel, Plot
+from oneword.plot.description import shared, span, ticks
 
+SYMBOLS = {"dash": "line-ew-open", "dot": "circle"}
 FAINT = "+33"  # the alpha of a band, in hexadecimal
 DASHES = {"solid": "solid", "dash": "6px,3px", "dot": "1px,3px"}
 
 
-def charts(plate: Plate) -> list[dict[str, Any]]:
+def charts(plot: Plot) -> list[dict[str, Any]]:
     """One specification a panel: title, legend (label, colour, dash, mark), data and layout."""
-    common = shared(plate)
-    alone = len(plate.panels) == 1
+    common = shared(plot)
+    alone = len(plot.panels) == 1
     return [
         {
             "title": panel.title,
-            "legend": [
-                {"label": m.label, "color": role(m.look.color), "dash": _dash(m), **_key(m)}
-                for m in panel.marks
-                if m.label
-            ],
             "data": [_heat(panel)] if panel.heat else [trace for mark in panel.marks for trace in _traces(mark)],
             "layout": _layout(panel, common, tall=alone),
         }
-        for panel in plate.panels
+        for panel in plot.panels
     ]
 
 
@@ -47,12 +41,17 @@ def _traces(mark: Mark) -> list[dict[str, Any]]:
     hover = {"hovertemplate": f"%{{x:.4g}} → %{{y:.4g}}<extra>{escape(mark.label)}</extra>"}
     if mark.form == "dots":
         size, opacity = (7, 0.8) if mark.label else (4.5, 0.45)
-        dots = {"color": color, "symbol": mark.look.symbol, "size": size, "opacity": opacity}
+        dots = {"color": color, "symbol": _symbol(mark), "size": size, "opacity": opacity}
         return [trace | hover | {"mode": "markers", "marker": dots}]
     line = {"color": color, "width": 2, "dash": DASHES[mark.dash]}
     if mark.form == "line":
         return [trace | {"line": line | {"width": 1.5}, "hoverinfo": "skip"}]
-    marks = {"color": color, "symbol": mark.look.symbol, "size": 8, "line": {"color": color, "width": 1.5}}
+    marks = {
+        "color": color,
+        "symbol": _symbol(mark),
+        "size": 8,
+        "line": {"color": color, "width": 1.5},
+    }
     return [trace | hover | {"mode": "lines+markers", "line": line, "marker": marks}]
 
 
@@ -94,8 +93,8 @@ def _layout(panel: Panel, common: tuple[float, float] | None, *, tall: bool) -> 
         tokens = [escape(token) for token in panel.heat.tokens]
         named = {"tickvals": list(range(len(tokens))), "ticktext": tokens, "fixedrange": True, "automargin": True}
         named |= {"showgrid": False, "zeroline": False}
-        layout["xaxis"] = named | {"title": {"text": markup(panel.x.label), "standoff": 8}}
-        layout["yaxis"] = named | {"title": {"text": markup(panel.y.label), "standoff": 8}, "autorange": "reversed"}
+        layout["xaxis"] = named | {"title": {"text": escape(panel.x.label), "standoff": 8}}
+        layout["yaxis"] = named | {"title": {"text": escape(panel.y.label), "standoff": 8}, "autorange": "reversed"}
         return layout
     layout["xaxis"] = _axis(panel.x, span(panel.x, panel.marks, of_x=True))
     layout["yaxis"] = _axis(panel.y, common or span(panel.y, panel.marks, of_x=False))
@@ -104,7 +103,7 @@ def _layout(panel: Panel, common: tuple[float, float] | None, *, tall: bool) -> 
 
 def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
     out: dict[str, Any] = {
-        "title": {"text": markup(axis.label), "standoff": 8},
+        "title": {"text": escape(axis.label), "standoff": 8},
         "type": "log" if axis.log else "linear",
         "range": [math.log10(x) for x in limits] if axis.log else list(limits),
         "gridcolor": "@grid",
@@ -121,20 +120,8 @@ def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
 
 
 def _color(mark: Mark) -> str:
-    return f"@{role(mark.look.color)}"
+    return f"@{mark.look.colour}"
 
 
-def _key(mark: Mark) -> dict[str, Any]:
-    """The mark of a line of the legend, around (15, 6), and whether it is open."""
-    marked = mark.form in ("dots", "points") and not mark.look.symbol.startswith("line")
-    symbol = mark.look.symbol.removesuffix("-open")
-    return {"path": shape(symbol, 15, 6, 4) if marked else "", "open": symbol != mark.look.symbol}
-
-
-def _dash(mark: Mark) -> str:
-    return mark.dash if mark.form in ("line", "points") else ""
-
-
-def same_legend(specs: Sequence[dict[str, Any]]) -> bool:
-    """Whether one legend is enough for all panels."""
-    return all(spec["legend"] == specs[0]["legend"] for spec in specs)
+def _symbol(mark: Mark) -> str:
+    return SYMBOLS.get(mark.look.mark, mark.look.mark or "circle")

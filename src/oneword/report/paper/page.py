@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from oneword.files import write_whole
-from oneword.report.paper.charts import charts, same_legend
+from oneword.report.looks import MAPS, OBJECTIVES
+from oneword.report.paper.charts import charts
 from oneword.report.paper.claims import by_chance
-from oneword.report.paper.plates import fit_of, plates
+from oneword.report.paper.figures import figures, fit_of
 from oneword.report.paper.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
 from oneword.report.paper.taught import pupils
-from oneword.report.style import MAPS, OBJECTIVES
 from oneword.report.table import SIGNS, shown
 from oneword.report.templating import missing_for_pages, page_template
 
@@ -43,20 +43,19 @@ def render(
     """
     template, script = _extra()
     drawn: list[dict[str, Any]] = []
-    for plate in plates(table, fits):
-        specs = charts(plate)
-        about = {"id": plate.id, "title": plate.title, "caption": plate.caption, "missing": plate.missing}
-        drawn.append(about | {"charts": specs, "one_legend": bool(specs) and same_legend(specs)})
+    for figure in figures(table, fits):
+        about = {"id": figure.id, "title": figure.title, "caption": figure.caption, "missing": figure.missing}
+        drawn.append(about | {"charts": charts(figure), "plot": figure})
     table = complete(table)
     text = template.render(
-        claims=[_claim(claim, {plate["id"] for plate in drawn if plate["charts"]}) for claim in claims],
+        claims=[_claim(claim, {figure["id"] for figure in drawn if figure["charts"]}) for claim in claims],
         chance=by_chance(claim.get("intervals", 0) for claim in claims),
         cards=[_judged(claims), *headlines(table, fits)],
-        plates=drawn,
+        figures=drawn,
         specs={
-            f"{plate['id']}/{index}": {"data": spec["data"], "layout": spec["layout"]}
-            for plate in drawn
-            for index, spec in enumerate(plate["charts"])
+            f"{figure['id']}/{index}": {"data": spec["data"], "layout": spec["layout"]}
+            for figure in drawn
+            for index, spec in enumerate(figure["charts"])
         },
         objectives=objective_lines(table),
         reviews=reviews(table),

@@ -6,18 +6,17 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from oneword.report.panels import Panel, Plate, numbers
+from oneword.plot import Look, Panel, Plot, numbers
 from oneword.report.paper.captions import CAPTIONS
-from oneword.report.style import BLACK, Look
 
-BOUND = Look("", BLACK, "", "")
+BOUND = Look("", "ink")
 
 
-def plate_of(id_: str, panels: Iterable[Panel], missing: str, *, share_y: bool = False, encoder: str = "") -> Plate:
+def figure_of(id_: str, panels: Iterable[Panel], missing: str, *, share_y: bool = False, encoder: str = "") -> Plot:
     each = tuple(panels)
     title, caption = CAPTIONS[id_]
     caption = caption.replace("{encoder}", encoder)
-    return Plate(id_, title, caption, each, "" if each else f"no rows with {missing}", share_y)
+    return Plot(id_, title, caption, each, "" if each else f"no rows with {missing}", share_y)
 
 
 def medians(rows: pd.DataFrame, column: str, x: str = "n") -> tuple[tuple[float, ...], tuple[float, ...]]:

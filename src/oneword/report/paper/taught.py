@@ -9,25 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from oneword import theory
-from oneword.report.panels import Axis, Mark, Panel, Plate, numbers
-from oneword.report.paper.parts import BOUND, medians, plate_of
+from oneword.plot import Axis, Look, Mark, Panel, Plot, numbers
+from oneword.report.looks import MAPS, OBJECTIVES, TRAININGS
+from oneword.report.paper.parts import BOUND, figure_of, medians
 from oneword.report.paper.series import error_bound, error_slack, lessons
-from oneword.report.style import MAPS, OBJECTIVES, SKY, TRAININGS, Look
 
 TOP = 9.0  # errors above are drawn here, as the captions say
 
 
-def taught(table: pd.DataFrame) -> list[Plate]:
+def taught(table: pd.DataFrame) -> list[Plot]:
     """Every figure of learning."""
     return [learning(table, "fine-tuned"), learning(table, "retrained"), frontier(table), objectives(table)]
 
 
-def learning(table: pd.DataFrame, training: str) -> Plate:
+def learning(table: pd.DataFrame, training: str) -> Plot:
     """Fig. 4 and 5: the error on the changed text against γ."""
     rows = lessons(table)
     rows = rows[rows["training"] == training]
@@ -35,7 +36,7 @@ def learning(table: pd.DataFrame, training: str) -> Plate:
     panels = []
     for name, some in pupils(rows):
         at_this_n = _bound(widest_gamma, "bound of RF at this n", _slack(some), dash="dash")
-        marks = [Mark("band", at_this_n.x, (0.0,) * len(at_this_n.x), Look("", SKY, "", ""), top=at_this_n.y)]
+        marks = [Mark("band", at_this_n.x, (0.0,) * len(at_this_n.x), Look("", "sky"), top=at_this_n.y)]
         for objective, look in OBJECTIVES.items():
             chosen = some[some["objective"] == objective]
             if len(chosen):
@@ -43,10 +44,10 @@ def learning(table: pd.DataFrame, training: str) -> Plate:
         axes = Axis("γ, change under the old model", low=0), Axis("Err, changed text", low=0)
         panels.append(Panel(name, *axes, (*marks, _bound(widest_gamma, "(2−γ)²"), at_this_n)))
     number = 4 if training == "fine-tuned" else 5
-    return plate_of(f"fig{number}-{training}", panels, f"lessons, {training}", share_y=True)
+    return figure_of(f"fig{number}-{training}", panels, f"lessons, {training}", share_y=True)
 
 
-def frontier(table: pd.DataFrame) -> Plate:
+def frontier(table: pd.DataFrame) -> Plot:
     """The lowest error under γ ≤ g, beside the bound of RF."""
     rows = lessons(table, "frontier")
     limits = rows.groupby(["map", "n"])["g"].transform("nunique")
@@ -66,10 +67,10 @@ def frontier(table: pd.DataFrame) -> Plate:
             axes = Axis("g, the largest γ allowed", low=0), Axis("lowest Err, γ ≤ g", low=0)
             until = float(rows["g"].max())
             panels.append(Panel(title, *axes, (*marks, _bound(until, "(2−g)²"), *_longest_rf(of_training, until))))
-    return plate_of("frontier", panels, "objective = frontier", share_y=True)
+    return figure_of("frontier", panels, "objective = frontier", share_y=True)
 
 
-def objectives(table: pd.DataFrame) -> Plate:
+def objectives(table: pd.DataFrame) -> Plot:
     """Three ways to choose Δ: how far below the bound of RF each of them gets."""
     rows = lessons(table)
     rows = rows.assign(excess=rows["err"] - error_bound(rows))
@@ -85,7 +86,7 @@ def objectives(table: pd.DataFrame) -> Plate:
         if those:
             names = Axis("", names=tuple(name.replace(" (softmax)", "").replace(", ", "\n") for name, _ in those))
             panels.append(Panel(title, names, Axis("Err − bound of RF"), tuple(marks)))
-    return plate_of("objectives", panels, "lessons", share_y=True)
+    return figure_of("objectives", panels, "lessons", share_y=True)
 
 
 def pupils(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -99,10 +100,10 @@ def pupils(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _of_length(some: pd.DataFrame, rows: pd.DataFrame) -> Look:
-    """The look of a map; the shorter of its lengths with an open mark."""
+    """The look of a map; the shorter of its lengths with a mark of its own."""
     look = MAPS[some["map"].iloc[0]]
     shorter = some["n"].max() < rows.loc[rows["map"] == some["map"].iloc[0], "n"].max()
-    return replace(look, marker="x", symbol=f"{look.symbol}-open") if shorter else look
+    return replace(look, mark="x") if shorter else look
 
 
 def _capped(errors: Iterable[float]) -> tuple[float, ...]:
@@ -114,7 +115,7 @@ def _slack(rows: pd.DataFrame) -> float:
     return float(error_slack(rows).median())
 
 
-def _bound(until: float, label: str, slack: float = 0.0, dash: str = "solid") -> Mark:
+def _bound(until: float, label: str, slack: float = 0.0, dash: Literal["solid", "dash"] = "solid") -> Mark:
     """(2−γ−ε)² up to γ = `until`."""
     x = np.linspace(0, until, 61)
     return Mark("line", numbers(x), numbers(theory.error_bound(x, slack)), BOUND, label, dash=dash)

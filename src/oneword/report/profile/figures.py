@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from textwrap import fill
-
 import pandas as pd
 
 from oneword.errors import RangeError
-from oneword.report.compare.figures import heads
-from oneword.report.drawing import Drawing, drawing
-from oneword.report.heat import NAMED, draw_heat
-from oneword.report.paper.figures import draw
-from oneword.report.profile.lengths import lengths_plate
+from oneword.plot import Axis, Heat, Panel, Plot
+from oneword.plot.print import NAMED, Drawing, draw
+from oneword.report.comparison_page import heads
+from oneword.report.profile.lengths import lengths_plot
 from oneword.report.profile.profiled import Profiled
-from oneword.report.style import PAGE, plain
-
-TITLE, NARROW = 46, 32  # letters of a line above one of two panels, of three
 
 
 def layers_figure(profile: Profiled) -> Drawing:
@@ -24,18 +17,12 @@ def layers_figure(profile: Profiled) -> Drawing:
     _check(profile.layers, "layers")
     square = profile.layers.pivot(index="layer", columns="position", values="value")
     words = profile.layers.drop_duplicates("position").set_index("position")["word"]
-    values = square.to_numpy(float)
-    with drawing(PAGE, min(6.0, 1.5 + 0.16 * len(square))) as figure:
-        axes = figure.subplots()
-        names = [str(words[position]) for position in square.columns]
-        image = draw_heat(axes, values, [str(layer) for layer in square.index], names, float(square.max().max()) or 1.0)
-        axes.set(ylabel="layer", aspect="auto")
-        if len(names) > NAMED:
-            axes.set_xlabel("changed word, in the order of the text")
-            axes.tick_params(axis="x", rotation=0)
-        axes.set_title(plain(f"{profile.model}: {profile.objective}"), loc="left")
-        figure.colorbar(image, ax=axes, label="relative change\n(attained, S ≥)")
-    return figure
+    names = tuple(str(words[position]) for position in square.columns)
+    values = tuple(tuple(map(float, row)) for row in square.to_numpy(float))
+    heat = Heat(names, values, tuple(map(str, square.index)), "relative change\n(attained, S ≥)")
+    x = Axis("changed word, in the order of the text" if len(names) > NAMED else "")
+    panel = Panel(f"{profile.model}: {profile.objective}", x, Axis("layer"), heat=heat)
+    return draw(Plot("layers", "", "", (panel,), height=min(6.0, 1.5 + 0.16 * len(square)), page=True))
 
 
 def heads_figure(profile: Profiled) -> Drawing:
@@ -46,21 +33,10 @@ def heads_figure(profile: Profiled) -> Drawing:
 
 def lengths_figure(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Drawing:
     """S against n with fitted slopes, one panel a model."""
-    plate = lengths_plate(lengths, exponents)
-    if not plate.panels:
+    plot = lengths_plot(lengths, exponents)
+    if not plot.panels:
         raise RangeError("expected lengths with at least one change above 0, got none: measure some lengths first")
-    titles = [_folded(panel.title, TITLE if len(plate.panels) < 3 else NARROW) for panel in plate.panels]
-    most = max(title.count("\n") for title in titles)
-    # As many lines above every panel, so that axes stand side by side.
-    panels = [
-        replace(panel, title="\n" * (most - title.count("\n")) + title)
-        for panel, title in zip(plate.panels, titles, strict=True)
-    ]
-    return draw(replace(plate, panels=tuple(panels)))
-
-
-def _folded(title: str, width: int) -> str:
-    return "\n".join(fill(line, width) for line in title.splitlines())
+    return draw(plot)
 
 
 def _check(table: pd.DataFrame, name: str) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from oneword.report.panels import Axis, Mark, Panel, Plate, numbers
-from oneword.report.paper.plates import LENGTH
-from oneword.report.style import KINDS, ORANGE, VERMILION, Look
+from oneword.plot import Axis, Look, Mark, Panel, Plot, numbers
+from oneword.report.looks import KINDS
+from oneword.report.paper.figures import LENGTH
 from oneword.report.table import shown
 
 # The columns of the table of lengths that are drawn.
 CURVES = {
-    "upper": Look("ceiling (S ≤, any size)", VERMILION, "_", "line-ew-open"),
+    "upper": Look("ceiling (S ≤, any size)", "vermilion", "dash"),
     "sup": KINDS["value"],
-    "first_order": Look("first order, r‖J‖/‖φ‖", ORANGE, "D", "diamond"),
+    "first_order": Look("first order, r‖J‖/‖φ‖", "orange", "diamond"),
     "best_word": KINDS["real_max"],
     "random_word": KINDS["real_mean"],
     "random_ball": KINDS["baseline"],
@@ -25,7 +25,7 @@ CAPTION = (
 )
 
 
-def lengths_plate(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Plate:
+def lengths_plot(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Plot:
     """One panel a model and output; `exponents` (model, column, slope, low, high) adds slopes and their lines."""
     panels = []
     for (model, output), rows in lengths.groupby(["model", "output"], sort=False):
@@ -39,7 +39,7 @@ def lengths_plate(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) 
             at = numbers(sorted(rows["n"].unique()))
             x = Axis(LENGTH.label, log=True, at=at)
             panels.append(Panel(f"{model}:\n{output}", x, Axis("relative change", log=True), tuple(marks)))
-    return Plate("lengths", "As the text grows", CAPTION, tuple(panels), "" if panels else "no lengths", share_y=True)
+    return Plot("lengths", "As the text grows", CAPTION, tuple(panels), "" if panels else "no lengths", share_y=True)
 
 
 def _curve(rows: pd.DataFrame, column: str, look: Look, fit: pd.Series | None) -> list[Mark]:

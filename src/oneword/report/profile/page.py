@@ -9,10 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.report.heat import heat_cell
-from oneword.report.panel_svg import HEIGHT, WIDTH, picture
-from oneword.report.panels import shared
-from oneword.report.profile.lengths import lengths_plate
+from oneword.report.profile.lengths import lengths_plot
 from oneword.report.profile.profiled import (
     SHADES,
     Profiled,
@@ -31,7 +28,7 @@ from oneword.report.profile.profiled import (
     ranges,
     top_word,
 )
-from oneword.report.table import shown, to_records
+from oneword.report.table import heat_cell, shown, to_records
 from oneword.report.templating import facts, page_template, write_page
 from oneword.report.words.passages import LONG, TOP, parts_table
 from oneword.report.words.tables import Piece, pieces, shortened, strength
@@ -74,8 +71,7 @@ def render(
         several_texts=len(texts) > 1,
         texts=[_text(k, some, len(texts) > 1) for k, (_, some) in enumerate(texts[:MOST_TEXTS])],
         texts_left_out=max(0, len(texts) - MOST_TEXTS),
-        lengths=None if lengths is None or lengths.empty else lengths_pictures(lengths, exponents),
-        size=(WIDTH, HEIGHT),
+        lengths=None if lengths is None or lengths.empty else lengths_plot(lengths, exponents),
         meanings=[*meanings(profiles), *notes],
         command=command,
         facts=list(_facts(profiles)),
@@ -258,18 +254,6 @@ def _numbers(profile: Profiled) -> dict[str, Any]:
         for line in lines[: _in_full(profile)]
     ]
     return {"title": _title(profile), "rows": rows, "left_out": len(lines) - len(rows)}
-
-
-def lengths_pictures(lengths: pd.DataFrame, exponents: pd.DataFrame | None) -> dict[str, Any] | None:
-    plate = lengths_plate(lengths, exponents)
-    if not plate.panels:
-        return None
-    common = shared(plate)
-    return {
-        "title": plate.title,
-        "caption": plate.caption,
-        "pictures": [picture(panel, common) for panel in plate.panels],
-    }
 
 
 def _facts(profiles: Sequence[Profiled]) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType,
 from rich.table import Table
 from rich.text import Text
 
-from oneword.report.profile.lengths import lengths_plate
+from oneword.report.profile.lengths import lengths_plot
 from oneword.report.profile.profiled import (
     Line,
     Profiled,
@@ -196,7 +196,7 @@ def _slopes(lengths: pd.DataFrame, exponents: pd.DataFrame | None) -> Iterator[R
     grid = _grid("as the text grows", "change and its slope")
     for name in ("shortest", "longest"):
         grid.add_column(name, justify="right", no_wrap=True)
-    for panel in lengths_plate(lengths, exponents).panels:
+    for panel in lengths_plot(lengths, exponents).panels:
         for k, mark in enumerate(mark for mark in panel.marks if mark.label):
             first, last = (f"{shown(mark.y[end], 2)} (n = {mark.x[end]:g})" for end in (0, -1))
             grid.add_row(Text("" if k else visible(" ".join(panel.title.split()))), Text(mark.label), first, last)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from oneword.report.table import shown
 from oneword.report.templating import facts, page_template, write_page
-from oneword.report.words.chart import chart
+from oneword.report.words.chart import chart, size
 from oneword.report.words.passages import LONG, TOP, parts_table
 from oneword.report.words.tables import (
     SHADES,
@@ -67,6 +67,7 @@ def render(
         meanings=[*meanings(about, lines), *notes],
         command=command,
         facts=[("", list(facts(about)))],
+        size=size,
         several_seeds=len(about["seeds"]) > 1,
         most_scales=len(SHADES) * len(maps_of(lines)),
     )

@@ -1,0 +1,330 @@
+"""A comparison of two texts for readers: pairs of words, attention, what moved most; in a terminal and a notebook.
+
+Tables are those of `oneword.comparison`: pairs, moved, layers, heads, attention; answers and divergence of causal
+language models; flips and replies of a prompt file. What was not asked for is not there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from oneword.plot import Heat
+from oneword.report.table import shown
+from oneword.report.words.terminal import heat_style, visible
+
+Tables = Mapping[str, pd.DataFrame]
+Line = Mapping[str, Any]
+
+
+def label(line: Line) -> str:
+    """A pair of words: one word where both texts have it, else what became of it."""
+    if line["how"] == "equal":
+        return str(line["word_a"])
+    return f"{line['word_a'] if known(line['word_a']) else '∅'} → {line['word_b'] if known(line['word_b']) else '∅'}"
+
+
+def known(word: object) -> bool:
+    return isinstance(word, str)
+
+
+def lines(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The lines of a table as plain values; a missing place is None."""
+    plain = table.astype(object).where(table.notna(), None)
+    return [{str(name): value for name, value in line.items()} for line in plain.to_dict("records")]
+
+
+def names_of(texts: Sequence[str], most: int = 60) -> tuple[str, str]:
+    """Two texts as titles: in quotes, or by number where they are long, as long ones begin alike."""
+    lines = [" ".join(text.split()) for text in texts]
+    if max(map(len, lines)) > most:
+        return "the first text", "the second text"
+    return f"“{lines[0]}”", f"“{lines[1]}”"
+
+
+def maps_of(tables: Tables) -> list[tuple[int, int | None]]:
+    """Which attention maps there are, as layer and head (None: the mean over heads), in the order of the layers."""
+    each = tables["attention"][["layer", "head"]].drop_duplicates()
+    found = [(int(line["layer"]), None if line["head"] is None else int(line["head"])) for line in lines(each)]
+    return sorted(found, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
+
+
+def map_name(layer: int, head: int | None) -> str:
+    return f"layer {layer}, {'mean over heads' if head is None else f'head {head}'}"
+
+
+def attention_of(tables: Tables, text: str, layer: int, head: int | None) -> Heat:
+    """Attention from word to word in one of the texts, a or b."""
+    table = tables["attention"]
+    of_head = table["head"].isna() if head is None else (table["head"] == head).fillna(False)
+    some = table[(table["text"] == text) & (table["layer"] == layer) & of_head]
+    square = some.pivot(index="from", columns="to", values="weight")
+    words = some.drop_duplicates("from").sort_values("from")["from_word"]
+    return Heat(tuple(map(str, words)), tuple(tuple(map(float, row)) for row in square.to_numpy()))
+
+
+def difference_of(tables: Tables, a: Heat, b: Heat) -> Heat:
+    """What the second text pays more, pair by pair; NaN in the rows of words without counterpart."""
+    places = lines(tables["pairs"])
+
+    def paid(heat: Heat, source: int, target: int | None) -> float:
+        return 0.0 if target is None else heat.weights[source][target]
+
+    rows = [
+        tuple(
+            math.nan
+            if None in (source["a"], source["b"])
+            else paid(b, source["b"], target["b"]) - paid(a, source["a"], target["a"])
+            for target in places
+        )
+        for source in places
+    ]
+    return Heat(tuple(map(label, places)), tuple(rows))
+
+
+def largest(heats: Sequence[Heat]) -> float:
+    """The end of a scale of colours for all of them; at least a little, so that all of nothing is pale."""
+    return max((abs(x) for heat in heats for row in heat.weights for x in row if not math.isnan(x)), default=0) or 1.0
+
+
+def most_moved(tables: Tables, *, kept: bool) -> Line | None:
+    """The layer and word that moved most, among the words that both texts have or those that changed."""
+    moved = tables["moved"]
+    some = moved[~moved["special"] & ((moved["how"] == "equal") == kept) & moved["change"].notna()]
+    return next(iter(lines(some.sort_values("change", ascending=False, kind="stable").head(1))), None)
+
+
+def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
+    """What the numbers are, in plain words."""
+    layers, heads = (
+        f"{about[name]} {name.removesuffix('s') if about[name] == 1 else name}" for name in ("layers", "heads")
+    )
+    yield f"model: {about['model']}, {layers} of {heads}, {about['dtype']}"
+    if "moved" in tables:
+        rows = "rows of the text" if tables["layers"]["over"].iloc[0] == "rows" else "words that have a counterpart"
+        yield "change: ‖h_b − h_a‖ / ‖h_a‖, where h is what a layer makes of a word (the mean over its tokens)"
+        yield "layer 0 is the embeddings, positions included where the model adds them there"
+        yield f"whole: the change of all {rows} together; pooled: of the mean over all tokens, special ones too"
+        yield "attention: a word receives what all its tokens receive, and pays what they pay on average, 1 in all"
+        yield "its change: total variation distance, the share that goes to other words than before"
+        if tables["pairs"]["how"].value_counts().drop("equal", errors="ignore").to_dict() == {"replace": 1}:
+            yield "one pair of texts is one change: a lower bound on what a change of one word can do, and no more"
+    if "divergence" in tables or "flips" in tables:
+        yield "next token: Kullback–Leibler (KL) and Jensen–Shannon (JS) divergence in nats, JS ≤ ln 2 ≈ 0.69; TV ≤ 1"
+
+
+# Notebook -------------------------------------------------------------------------------------------------------------
+
+
+def notebook(texts: Sequence[str], tables: Tables, about: Mapping[str, Any]) -> str:
+    """What moved, after every layer, as HTML for a notebook; every text is escaped."""
+    words = {line["pair"]: label(line) for line in lines(tables["pairs"])}
+    moved = tables["moved"].pivot(index="layer", columns="pair", values="change")
+    whole = tables["layers"].set_index("layer")[["whole", "pooled", "attention"]]
+    rows = [*whole.columns, *(words[pair] for pair in moved.columns)]
+    numbers = np.column_stack([whole.to_numpy(dtype=float), moved.to_numpy(dtype=float)]).T
+    table = pd.DataFrame([[shown(x, 2) for x in row] for row in numbers], columns=list(moved.index))
+    table.insert(0, "after layer", rows)
+    names = " → ".join(names_of(texts))
+    return f"<p><b>{escape(names)}</b><br>{escape(about['model'])}</p>{table.to_html(index=False, escape=True)}"
+
+
+# Terminal -------------------------------------------------------------------------------------------------------------
+
+
+_FIRST, _COLUMN = 38, 7  # columns that the first part of the table takes, and a word at least
+_MOST_MAPPED = 12  # words: larger maps are for a page
+
+
+class CompareView:
+    """What rich prints for a comparison."""
+
+    def __init__(
+        self, tables: Tables, about: Mapping[str, Any], notes: Sequence[str], layer: int = 1, head: int | None = None
+    ) -> None:
+        self.tables, self.about, self.notes = tables, about, notes
+        self.layer, self.head = layer, head
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if "moved" in self.tables:
+            yield from self._sentences(options.max_width)
+            yield Text()
+            yield from self._layers(options.max_width)
+            yield from self._said()
+            yield Text()
+            yield from self._attention(options.max_width)
+        if "answers" in self.tables:
+            yield from self._answers()
+        if "flips" in self.tables:
+            yield from self._flips()
+        for line in [*meanings(self.about, self.tables), *self.notes]:
+            yield Text(f"· {line}", style="dim")
+
+    # Words and layers -----------------------------------------------------------------------------------------------
+
+    def _sentences(self, width: int) -> Iterator[Text]:
+        """Both texts, one above the other, words on a background by how far they moved in the end."""
+        last = int(self.tables["moved"]["layer"].max())
+        moved = {line["pair"]: line["change"] for line in self._moved() if line["layer"] == last}
+        most = max((x for x in moved.values() if x), default=0) or 1.0
+        above, below = Text(), Text()
+        for pair in lines(self.tables["pairs"]):
+            if pair["special"]:
+                continue
+            words = [visible(pair[side] or "") for side in ("word_a", "word_b")]
+            wide, change = max(map(cell_len, words)), moved.get(pair["pair"])
+            if above and cell_len(above.plain) + wide > width:
+                yield from (above, below, Text())
+                above, below = Text(), Text()
+            style = "bold" if change is None else heat_style(change / most)
+            for line, word in zip((above, below), words, strict=True):
+                line.append(word, style=style).append(" " * (wide - cell_len(word) + 1))
+        yield from (above, below)
+        yield Text(f"coloured by how far each word moved after layer {last}, at most {shown(most, 2)}", style="dim")
+
+    def _layers(self, width: int) -> Iterator[RenderableType]:
+        """Layers down; across, the whole text and as many words as there is room for, those that moved most."""
+        moved = self._moved()
+        names = {line["pair"]: visible(label(line)) for line in lines(self.tables["pairs"])}
+        reach: dict[int, float] = {}
+        for line in moved:
+            reach[line["pair"]] = max(reach.get(line["pair"], 0.0), line["change"] or 0.0)
+        chosen: list[int] = []
+        room = width - _FIRST
+        for pair in sorted(reach, key=lambda each: -reach[each]):
+            room -= max(_COLUMN, len(names[pair]) + 2)
+            if room < 0 and chosen:
+                break
+            chosen.append(pair)
+        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for title in ("layer", "whole", "pooled", "attention"):
+            grid.add_column(title, justify="right", no_wrap=True)
+        for pair in sorted(chosen):
+            grid.add_column(Text(names[pair]), justify="right", no_wrap=True)
+        most = max(reach.values(), default=0.0) or 1.0
+        change = {(line["layer"], line["pair"]): line["change"] for line in moved}
+        for line in lines(self.tables["layers"]):
+            words = [_number(change[line["layer"], pair], most) for pair in sorted(chosen)]
+            grid.add_row(
+                str(line["layer"]),
+                shown(line["whole"], 2),
+                shown(line["pooled"], 2),
+                shown(line["attention"], 2),
+                *words,
+            )
+        yield grid
+        if len(chosen) < len(reach):
+            yield Text(
+                f"… and {len(reach) - len(chosen)} words that moved less: pages and tables show them", style="dim"
+            )
+
+    def _said(self) -> Iterator[Text]:
+        """Which layer and word moved most."""
+        for kept, what in ((False, "what changed"), (True, "a word that both texts have")):
+            line = most_moved(self.tables, kept=kept)
+            if line is not None:
+                word, layer = visible(label(line)), line["layer"]
+                yield Text(f"moved most, {what}: “{word}”, by {shown(line['change'], 2)} at layer {layer}")
+        head = next(iter(lines(self.tables["heads"].sort_values("change", ascending=False).head(1))))
+        yield Text(
+            f"attention moved most: head {head['head']} of layer {head['layer']}, by {shown(head['change'], 2)} on "
+            "average over words"
+        )
+
+    def _moved(self) -> list[dict[str, Any]]:
+        return lines(self.tables["moved"])
+
+    # Attention ------------------------------------------------------------------------------------------------------
+
+    def _attention(self, width: int) -> Iterator[RenderableType]:
+        maps = [attention_of(self.tables, text, self.layer, self.head) for text in ("a", "b")]
+        name = map_name(self.layer, self.head)
+        if max(len(heat.tokens) for heat in maps) > _MOST_MAPPED:
+            yield Text(f"attention of {name}: too many words for a terminal; pages and figures show it\n", style="dim")
+            return
+        yield Text(f"attention of {name}, from each word (row) to each word (column)", style="bold")
+        most = largest(maps)
+        grids = [_map(heat, most) for heat in maps]
+        if sum(_width(heat) for heat in maps) + 4 <= width:
+            beside = Table.grid(padding=(0, 4, 0, 0))
+            beside.add_row(*grids)
+            yield beside
+        else:
+            yield from grids
+        yield Text()
+
+    # Answers --------------------------------------------------------------------------------------------------------
+
+    def _answers(self) -> Iterator[RenderableType]:
+        (apart,) = lines(self.tables["divergence"])
+        first = "another one comes first" if apart["flips"] else "the same one comes first"
+        yield Text(f"next token: {first}; {_apart(apart)}", style="bold")
+        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for title in ("rank", "first text", "p", "p after the other", "second text", "p", "p after the other"):
+            grid.add_column(title, justify="left" if title.endswith("text") else "right")
+        both = [self.tables["answers"][self.tables["answers"]["text"] == text] for text in ("a", "b")]
+        for a, b in zip(*map(lines, both), strict=True):
+            cells = [[repr(side["answer"]), shown(side["probability"]), shown(side["elsewhere"])] for side in (a, b)]
+            grid.add_row(str(a["rank"]), *(Text(visible(cell)) for side in cells for cell in side))
+        yield grid
+        yield Text()
+
+    def _flips(self) -> Iterator[RenderableType]:
+        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for title in ("prompt", "word", "answer", "p", "word", "answer", "p", "flips", "JS", "TV"):
+            grid.add_column(title, justify="right" if title in ("p", "JS", "TV") else "left", overflow="fold")
+        found = lines(self.tables["flips"])
+        for line in found:
+            sides = [
+                (line[f"word_{s}"], repr(line[f"answer_{s}"]), shown(line[f"probability_{s}"])) for s in ("a", "b")
+            ]
+            flips = "yes" if line["flips"] else "no"
+            cells = [line["prompt"], *sides[0], *sides[1], flips, shown(line["js"]), shown(line["tv"])]
+            grid.add_row(*(Text(visible(cell)) for cell in cells))
+        count = sum(line["flips"] for line in found)
+        yield Text(f"the answer flips with the word in {count} of {len(found)} pairs of prompts", style="bold")
+        yield grid
+        yield Text()
+
+
+def _apart(line: Line) -> str:
+    return (
+        f"KL(a‖b) = {shown(line['kl_ab'])}, KL(b‖a) = {shown(line['kl_ba'])}, JS = {shown(line['js'])}, "
+        f"TV = {shown(line['tv'])}"
+    )
+
+
+def _map(heat: Heat, most: float) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=0)
+    grid.add_column("", no_wrap=True)
+    for token in heat.tokens:
+        grid.add_column(Text(f" {_short(token)}"), justify="right", no_wrap=True)
+    for token, row in zip(heat.tokens, heat.weights, strict=True):
+        grid.add_row(Text(_short(token)), *(_number(x, most) for x in row))
+    return grid
+
+
+def _width(heat: Heat) -> int:
+    """How many columns a map takes."""
+    names = [cell_len(_short(token)) for token in heat.tokens]
+    return max(names) + sum(1 + max(4, name) for name in names)
+
+
+def _short(token: str, most: int = 10) -> str:
+    token = visible(token)
+    return token if len(token) <= most else token[: most - 1] + "…"
+
+
+def _number(value: float | None, most: float) -> Text:
+    if value is None or math.isnan(value):
+        return Text("–", style="dim")
+    return Text(f" {value:.2f}", style=heat_style(value / most))
