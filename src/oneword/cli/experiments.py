@@ -40,8 +40,7 @@ CorpusName = Annotated[
 
 def reproduce(
     figure: Annotated[
-        list[str] | None,
-        typer.Argument(help="Only these, for example fig2 fig3; all by default."),
+        list[str] | None, typer.Argument(metavar="FIGURE", help="Only these, for example fig2 fig3; all by default.")
     ] = None,
     scale: Annotated[
         str,
