@@ -35,6 +35,14 @@ class Audit:
     | `verdicts` | a threshold: wanted, got, low, high, passed, why |
 
     `texts` are the texts that were edited, `notes` say what was left out, `about` holds models, settings and versions.
+
+        >>> import oneword as ow
+        >>> texts = ["It was a good film, and she is great.", "He was bad, but I would really like it."]
+        >>> found = ow.audit(lambda texts: [[1, len(text)] for text in texts], texts, lengths=[8], edits=["negation"])
+        >>> found.edits[["was", "became"]].drop_duplicates().to_dict("records")[0]
+        {'was': '', 'became': 'not '}
+        >>> found.to_dict()["format"]
+        'oneword.audit/2'
     """
 
     texts: tuple[str, ...]

@@ -41,6 +41,13 @@ class Comparison:
     `given` are the two texts, `texts` and `pairs` say which words they have. `weights` are the attention matrices
     between tokens (layers, heads, n, n), first layer first. `answers` is None unless the model is a causal language
     model.
+
+        >>> import oneword as ow
+        >>> found = ow.compare("a good film", "a bad film", by="attention")
+        >>> [(pair.a, pair.b, pair.how) for pair in found.pairs if pair.how != "equal"]
+        [(2, 2, 'replace')]
+        >>> found.attention(layer=1).groupby(["text", "from"])["weight"].sum().round(6).unique().tolist()
+        [1.0]
     """
 
     given: tuple[str, str]
