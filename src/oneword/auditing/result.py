@@ -12,6 +12,7 @@ import pandas as pd
 from oneword.auditing.thresholds import junit
 from oneword.files import write_whole
 from oneword.report.table import to_records
+from oneword.validation import read_schema
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,6 +36,14 @@ class Audit:
     | `verdicts` | a threshold: wanted, got, low, high, passed, why |
 
     `texts` are the texts that were edited, `notes` say what was left out, `about` holds models, settings and versions.
+
+        >>> import oneword as ow
+        >>> texts = ["It was a good film, and she is great.", "He was bad, but I would really like it."]
+        >>> found = ow.audit(lambda texts: [[1, len(text)] for text in texts], texts, lengths=[8], edits=["negation"])
+        >>> found.edits[["was", "became"]].drop_duplicates().to_dict("records")[0]
+        {'was': '', 'became': 'not '}
+        >>> found.to_dict()["format"]
+        'oneword.audit/2'
     """
 
     texts: tuple[str, ...]
@@ -73,12 +82,17 @@ class Audit:
             **{name: to_records(table) for name, table in self.tables.items()},
         }
 
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON Schema of `to_dict` and of the JSON that the command writes."""
+        return read_schema("oneword.auditing")
+
     def save_html(self, path: str | os.PathLike[str], *, command: str = "") -> Path:
         """Write a page that needs no network and no script; `command` is shown as how it was made.
 
         Raises MissingExtraError without the extra `page`, FileFormatError if `path` cannot be written.
         """
-        from oneword.report.audit.page import render
+        from oneword.report.auditing_page import render
 
         return render(self.tables, self.about, self.notes, Path(path), command=command)
 
@@ -93,11 +107,11 @@ class Audit:
         return f"Audit({models}: {len(self.edits)} edits of {len(self.texts)} texts, {missed} verdicts missed)"
 
     def __rich__(self) -> RenderableType:
-        from oneword.report.audit.terminal import AuditView
+        from oneword.report.auditing import AuditView
 
         return AuditView(self.tables, self.about, self.notes)
 
     def _repr_html_(self) -> str:
-        from oneword.report.audit.page import notebook
+        from oneword.report.auditing import notebook
 
         return notebook(self.tables, self.about)

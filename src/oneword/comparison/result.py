@@ -18,6 +18,7 @@ from oneword.comparison.changes import Pair, between_words, pairs_table
 from oneword.errors import RangeError
 from oneword.report.table import to_records
 from oneword.text.context import Context
+from oneword.validation import read_schema
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,6 +42,13 @@ class Comparison:
     `given` are the two texts, `texts` and `pairs` say which words they have. `weights` are the attention matrices
     between tokens (layers, heads, n, n), first layer first. `answers` is None unless the model is a causal language
     model.
+
+        >>> import oneword as ow
+        >>> found = ow.compare("a good film", "a bad film", by="attention")
+        >>> [(pair.a, pair.b, pair.how) for pair in found.pairs if pair.how != "equal"]
+        [(2, 2, 'replace')]
+        >>> found.attention(layer=1).groupby(["text", "from"])["weight"].sum().round(6).unique().tolist()
+        [1.0]
     """
 
     given: tuple[str, str]
@@ -121,6 +129,11 @@ class Comparison:
         """Everything but `weights`, ready for JSON; each table is a list of lines that pandas.DataFrame opens."""
         return as_dict(self.given, self.tables(layer, head), self.about, self.notes)
 
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON Schema of `to_dict` and of the JSON that the command writes."""
+        return read_schema("oneword.comparison")
+
     def save_html(
         self, path: str | os.PathLike[str], *, layer: int = 1, head: int | None = None, command: str = ""
     ) -> Path:
@@ -129,7 +142,7 @@ class Comparison:
         `command` is shown as how it was made. Raises MissingExtraError without the extra `page`, RangeError for a layer
         or head that is not there, FileFormatError if `path` cannot be written.
         """
-        from oneword.report.compare.page import render
+        from oneword.report.comparison_page import render
 
         tables = self.tables(layer, head)
         return render(self.given, tables, self.about, self.notes, Path(path), layer=layer, head=head, command=command)
@@ -140,12 +153,12 @@ class Comparison:
         return f"Comparison({a!r} → {b!r}, {self.about['model']}: the whole text moved by {whole:.3f})"
 
     def __rich__(self) -> RenderableType:
-        from oneword.report.compare.terminal import CompareView
+        from oneword.report.comparison import CompareView
 
         return CompareView(self.tables(), self.about, self.notes)
 
     def _repr_html_(self) -> str:
-        from oneword.report.compare.page import notebook
+        from oneword.report.comparison import notebook
 
         return notebook(self.given, self.tables(), self.about)
 

@@ -115,7 +115,7 @@ class WordsView:
         yield grid
         hidden = len(parts[0].words) - len(first)
         if hidden:
-            yield Text(f"… and {hidden} less sensitive words: --html, --table or --json has them all", style="dim")
+            yield Text(f"… and {hidden} less sensitive words: the page and the files have them all", style="dim")
         yield Text()
 
     def _cell(self, column: Column, line: Line | None, part: Part) -> Text:
