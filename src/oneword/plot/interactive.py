@@ -27,9 +27,10 @@ CONFIG: Spec = {
     "padding": 2,
     "view": {"stroke": None},
     "axis": {
-        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 110, "titleLimit": 240,
-        "labelColor": "var(--muted)", "titleColor": "var(--ink)", "gridColor": "var(--grid)", "labelSeparation": 4,
-        "domainColor": "var(--muted)", "tickColor": "var(--muted)", "labelOverlap": "greedy",
+        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 10,
+        "labelLimit": 110, "titleLimit": 240, "labelOverlap": "greedy", "labelSeparation": 4,
+        "labelColor": "var(--muted)", "titleColor": "var(--ink)", "gridColor": "var(--grid)",
+        "domainColor": "var(--muted)", "tickColor": "var(--muted)",
     },
 }  # fmt: skip
 # Vega evaluates expressions with its interpreter: the page needs no `unsafe-eval`.
