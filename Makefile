@@ -12,7 +12,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NU
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test slow lint format bench evidence pictures docs release clean
+.PHONY: help setup run test lowest slow lint format bench evidence pictures docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,17 @@ run: $(STAMP) ## the main job: the paper's evidence on real reviews; page, verdi
 
 test: lint ## linters, types and tests, but for those that take longest
 	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+
+# The package with the lowest versions of its libraries, in an environment of its own. It needs a package index.
+LOWEST = build/lowest
+LOWEST_TESTS ?= tests/text tests/maps tests/test_*.py
+lowest: $(STAMP) ## the quick tests of maps, texts and commands with the lowest versions that pyproject.toml allows
+	@mkdir -p $(LOWEST)
+	@test -x $(LOWEST)/bin/python || $(PY) -m venv $(LOWEST)
+	$(BIN)/python .ci/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c $(LOWEST)/constraints.txt \
+		-e '.[embedded,cluster,page,hub,app]' pytest hypothesis beartype
+	$(ONE_THREAD) PATH="$(CURDIR)/$(LOWEST)/bin:$$PATH" $(LOWEST)/bin/python -m pytest -m 'not slow' $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 slow: $(STAMP) ## the tests that take longest
 	$(PYTEST) -m slow $(PYTEST_ARGS)

@@ -26,7 +26,8 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, Probe, replace_rows
 from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
-from oneword.search.ascent import Ascent, ascend
+from oneword.search.ascent import Ascent
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Ball, Constraint, Sphere
 
 MAPS = (
@@ -182,7 +183,7 @@ def attack_case(case: Case, probe: Probe, work: float, starts: int, steps: int) 
     """value/upper of every perturbation tried, and which bound it was that held or did not."""
     rows, within = case.rows(), case.within
     short = Ascent(random=4, steps=6, keep=2, leading=8, polish=30)
-    searches = [ascend(probe, rows, within, search, seed=case.seed) for search in (Ascent.quick(), short)]
+    searches = [search.run(probe, rows, within, seed=case.seed) for search in (DefaultSearch(quick=True), short)]
     found = torch.stack([search.change2 for search in searches], 1)  # (p, 2)
     ys = torch.stack([search.y for search in searches], 1)  # (p, 2, m, d)
     # Half of the cases with a fifth of what was found: the ladder then goes far below where it would stop.

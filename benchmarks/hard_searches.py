@@ -22,7 +22,6 @@ from torch import Tensor
 
 from benchmarks.references import reference_of
 from oneword import (
-    Ascent,
     AttentionFeatures,
     Ball,
     Context,
@@ -34,7 +33,7 @@ from oneword import (
     gaussian,
 )
 from oneword.maps.base import Probe
-from oneword.search.ascent import ascend
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Constraint, unit
 
 SEEDS = 3  # of the search
@@ -162,7 +161,7 @@ def measure() -> dict[str, object]:
         known = reference_of(case.name, partial(reference, probe, case.within))
         rows = torch.arange(probe.n)[:, None]
         started = time.process_time()
-        found = [ascend(probe, rows, case.within, Ascent(), seed=seed) for seed in range(SEEDS)]
+        found = [DefaultSearch().run(probe, rows, case.within, seed=seed) for seed in range(SEEDS)]
         seconds = (time.process_time() - started) / SEEDS
         values = [math.sqrt(float(one.change2.max())) / probe.norm for one in found]
         best = max(known, *values)

@@ -19,14 +19,14 @@ from oneword import (
     sensitivity,
     theory,
 )
-from oneword.search.ascent import ascend
+from oneword.search.defaults import DefaultSearch
 
 SPREAD = (("over_guide", lambda x: float(np.mean(x))), ("least", min), ("largest", max))
 
 
 def _sup(phi: FeatureMap, X: torch.Tensor, positions: list[int], search: Ascent) -> float:
     probe = phi.at(X)
-    return math.sqrt(float(ascend(probe, torch.tensor(positions)[:, None], Ball(), search).change2.max())) / probe.norm
+    return math.sqrt(float(search.run(probe, torch.tensor(positions)[:, None], Ball()).change2.max())) / probe.norm
 
 
 def _exponent(ns: list[int], values: list[float]) -> float:
@@ -41,7 +41,7 @@ def random_features(d: int = 128, trials: int = 5) -> dict[str, Any]:
             values = []
             for seed in range(trials):
                 phi = RandomFeatures.draw(n, d, activation=sigma, seed=seed).alone(0)
-                values.append(_sup(phi, gaussian(n, d, seed=seed).X, [0], Ascent()))
+                values.append(_sup(phi, gaussian(n, d, seed=seed).X, [0], DefaultSearch()))
             predicted = theory.rf_sensitivity(n, d, activation=sigma)
             lines.append(
                 {"activation": sigma, "n": n, "measured": float(np.mean(values)), "predicted": predicted}
@@ -81,9 +81,9 @@ def deep_guide(most: int = 4000) -> list[dict[str, Any]]:
             deepest = DeepRandomFeatures.draw(n, d, depth=8, seed=seed, dtype=torch.float32)
             for depth in (2, 4, 8):
                 phi, guide = deepest.truncated(depth), theory.drf_guide(n, depth)
-                one.setdefault(depth, []).append(_sup(phi, text.X, [0], Ascent()) / guide)
+                one.setdefault(depth, []).append(_sup(phi, text.X, [0], DefaultSearch()) / guide)
                 if n * d <= most:
-                    every.setdefault(depth, []).append(_sup(phi, text.X, list(range(n)), Ascent()) / guide)
+                    every.setdefault(depth, []).append(_sup(phi, text.X, list(range(n)), DefaultSearch()) / guide)
         for depth in one:
             ratios = {"one_position": one[depth], "all_positions": every.get(depth, [])}
             about = {f"{name}_{what}": of(values) for name, values in ratios.items() if values for what, of in SPREAD}
@@ -101,7 +101,7 @@ def attention(d: int = 768, trials: int = 3) -> dict[str, Any]:
             for seed in range(trials):
                 phi = AttentionFeatures.draw(d, score=score, seed=seed)
                 ns.append(n)
-                values.append(_sup(phi, gaussian(n, d, seed=seed).X, list(range(n)), Ascent.quick()))
+                values.append(_sup(phi, gaussian(n, d, seed=seed).X, list(range(n)), DefaultSearch(quick=True)))
         mean = {n: float(np.mean([v for m, v in zip(ns, values, strict=True) if m == n])) for n in dict.fromkeys(ns)}
         out[score] = {"mean": mean, "exponent": _exponent(ns, values)}
         print(f"  {score}: {out[score]}", flush=True)

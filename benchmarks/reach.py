@@ -22,15 +22,15 @@ import torch
 
 from benchmarks.models import review
 from benchmarks.references import kept, reference_of
-from oneword import Ascent, Ball, TransformerFeatures
+from oneword import Ball, TransformerFeatures
 from oneword.maps.base import Probe
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.random import stream
-from oneword.search.ascent import ascend
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import unit
 
 LENGTHS, TRIALS = (8, 24, 64), 5
-EFFORTS = {"default": Ascent(), "quick": Ascent.quick()}
+EFFORTS = {"default": DefaultSearch(), "quick": DefaultSearch(quick=True)}
 BARS = {"default": 0.92, "quick": 0.75}
 STARTS, STEPS = 16, 300
 WIDEST, LAST, MEMORY = 0.15, 0.01, 0.8  # the first and the last step, of the radius; the memory of the direction
@@ -79,7 +79,7 @@ def counted() -> Iterator[list[float]]:
 def searched(probe: TransformerProbe, effort: str) -> tuple[torch.Tensor, float]:
     """S at every word, and the passes that it took."""
     with counted() as passes:
-        found = ascend(probe, torch.arange(probe.n)[:, None], WITHIN, EFFORTS[effort])
+        found = EFFORTS[effort].run(probe, torch.arange(probe.n)[:, None], WITHIN)
     return found.change2.sqrt() / probe.norm, passes[0]
 
 

@@ -14,7 +14,6 @@ import torch
 
 from benchmarks.references import reference_of
 from oneword import (
-    Ascent,
     AttentionFeatures,
     Ball,
     Context,
@@ -25,7 +24,7 @@ from oneword import (
     gaussian,
 )
 from oneword.maps.base import Probe
-from oneword.search.ascent import ascend
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import unit
 
 STARTS, STEPS = 20, 2000
@@ -79,7 +78,7 @@ def measure() -> dict[str, object]:
         probe = phi.at(text.X)
         known = reference_of(name, partial(reference, probe))
         rows = torch.arange(text.n)[:, None]
-        found = ascend(probe, rows, Ball(), Ascent())
+        found = DefaultSearch().run(probe, rows, Ball())
         value = math.sqrt(float(found.change2.max())) / probe.norm
         outside = float(Ball().violation(probe.X, found.y[:, 0]).max())
         top = int(found.change2.argmax())

@@ -19,7 +19,7 @@ from benchmarks import protocol
 from oneword import Ascent, AttentionFeatures, Ball, gaussian
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import ForwardProbe
-from oneword.search.ascent import ascend
+from oneword.search.defaults import DefaultSearch
 
 N, D = 250, 768
 
@@ -43,15 +43,15 @@ def attention(threads: int) -> dict[str, float]:
 
     def run(rows: Tensor, search: Ascent) -> float:
         probe = phi.at(X)  # preparing the text is part of the time
-        return math.sqrt(float(ascend(probe, rows, Ball(), search).change2.max())) / probe.norm
+        return math.sqrt(float(search.run(probe, rows, Ball()).change2.max())) / probe.norm
 
-    run(one, Ascent.quick())  # warm up
+    run(one, DefaultSearch(quick=True))  # warm up
     plain_step = protocol.seconds_a_step(phi, X, 0)
     plain_seconds = plain_step * 50 * N
     plain_value = protocol.last_value(phi.at(X), 0, 50 * N)
-    one_seconds, one_value = timed(lambda: run(one, Ascent.quick()), 25)
-    all_seconds, all_value = timed(lambda: run(every, Ascent.quick()), 3)
-    full_seconds, full_value = timed(lambda: run(every, Ascent()))
+    one_seconds, one_value = timed(lambda: run(one, DefaultSearch(quick=True)), 25)
+    all_seconds, all_value = timed(lambda: run(every, DefaultSearch(quick=True)), 3)
+    full_seconds, full_value = timed(lambda: run(every, DefaultSearch()))
 
     # Both come to rest at the same maximum: equal but for the last bits of a sum of 192,000 terms.
     if min(one_value, all_value, full_value) < plain_value * (1 - 1e-14):
@@ -62,8 +62,8 @@ def attention(threads: int) -> dict[str, float]:
     plain.leading_direction = fast.leading_direction  # type: ignore[method-assign]  # the same starts
     same = {}
     for name, rows, repeat in (("one", one, 5), ("all", every, 1)):
-        fast_seconds, a = timed(lambda rows=rows: ascend(fast, rows, Ball(), few), max(3, repeat))
-        slow_seconds, b = timed(lambda rows=rows: ascend(plain, rows, Ball(), few), repeat)
+        fast_seconds, a = timed(lambda rows=rows: few.run(fast, rows, Ball()), max(3, repeat))
+        slow_seconds, b = timed(lambda rows=rows: few.run(plain, rows, Ball()), repeat)
         assert torch.allclose(a.change2, b.change2, rtol=1e-8)  # the same search, not a similar one
         same[name] = slow_seconds / fast_seconds
     step, gemms = _step_against_gemms(fast)

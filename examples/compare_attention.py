@@ -3,15 +3,13 @@
 python examples/compare_attention.py
 """
 
-from oneword.comparison.comparison import compare
-from oneword.maps.transformer import TransformerFeatures
+import oneword as ow
 
 TEXTS = ("I love her much", "I love her smile")
 
 
 def main() -> None:
-    phi = TransformerFeatures.load("minilm")
-    found = compare(phi, *TEXTS)
+    found = ow.compare(*TEXTS)
 
     # Attention of the first layer, averaged over heads, as in the figure: every word pays 1 in all.
     table = found.attention(layer=1)
@@ -30,7 +28,7 @@ def main() -> None:
 
     # One swap is one change of one word: no more than what the worst word can do.
     whole = found.layers["whole"].iloc[-1]
-    print(f"\nso for the last layer of {phi.name} at this text, over real words, S ≥ {whole:.3f}")
+    print(f"\nso for the last layer of {found.about['model']} at this text, over real words, S ≥ {whole:.3f}")
 
 
 if __name__ == "__main__":

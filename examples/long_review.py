@@ -34,9 +34,7 @@ def main() -> None:
         own = [i for i, special in enumerate(text.special) if not special]
         some = own[:: max(1, len(own) // 6)]  # a few words, evenly spread
         single = [i for i in some if len(text.rows[i]) == 1]
-        ball = ow.sensitivity(
-            phi, text, positions=single, search=ow.Ascent.quick(), certify=ow.Certify.plain(), baseline=8
-        )
+        ball = ow.sensitivity(phi, text, positions=single, search="quick", certify=ow.Certify.plain(), baseline=8)
         real = ow.sensitivity(phi, text, within=words, positions=single, baseline=0)
         print(
             f"  {text.n:3} tokens: over the ball {ball.value:.2f} ≤ S ≤ {ball.upper:.2f}; "

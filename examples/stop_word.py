@@ -32,7 +32,7 @@ def main() -> None:
         print(f"  on average: stop words {means[True]:.3f}, the others {means[False]:.3f}")
 
     phi = ow.AttentionFeatures.draw(text.d, seed=0)
-    ball = ow.sensitivity(phi, text, positions=own, search=ow.Ascent.quick(), certify=ow.Certify.plain(), baseline=16)
+    ball = ow.sensitivity(phi, text, positions=own, search="quick", certify=ow.Certify.plain(), baseline=16)
     print(f"\nsoftmax attention over the ball ‖Δ‖ ≤ √d: {ball.value:.3f} ≤ S ≤ {ball.upper:.3f}, at {ball.word!r}")
 
 

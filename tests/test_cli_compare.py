@@ -74,6 +74,15 @@ def test_everything_is_written_and_agrees(oneword, models, prompts, tmp_path):
 
 
 @needs_minilm
+def test_a_map_instead_of_a_model(oneword):
+    run = oneword("compare", A, B, "--map", "attention")
+    assert run.returncode == 0, run.stderr
+    assert "softmax attention, random weights" in run.stdout
+    assert oneword("compare", A, B, "--map", "atention").returncode == 2
+    assert oneword("compare", "--map", "attention", "--prompts", "p.toml").returncode == 2
+
+
+@needs_minilm
 def test_the_embedded_model_is_the_default(oneword):
     run = oneword("compare", "I love her much", "I love her smile", "--layer", "6", "--head", "11")
     assert run.returncode == 0, run.stderr

@@ -144,7 +144,7 @@ def test_a_smaller_ball_is_no_more_sensitive():
 def test_the_same_seed_gives_the_same_bits_and_quick_is_said():
     text = ow.gaussian(6, 8, seed=0)
     phi = ow.AttentionFeatures.draw(8, seed=0)
-    a, b = (ow.sensitivity(phi, text, search=ow.Ascent.quick(), seed=5, **QUICK) for _ in range(2))
+    a, b = (ow.sensitivity(phi, text, search="quick", seed=5, **QUICK) for _ in range(2))
     assert a.value == b.value
     assert torch.equal(a.delta, b.delta)
     assert a.status is ow.Status.QUICK
@@ -193,7 +193,7 @@ def test_several_words_come_in_the_order_of_the_text_with_a_baseline_of_their_ow
 @pytest.mark.parametrize("seed", range(6))
 def test_three_words_never_do_less_than_one_even_in_a_quick_search(seed):
     text, phi = ow.gaussian(4, 6, seed=seed), ow.AttentionFeatures.draw(6, seed=seed)
-    few = {"search": ow.Ascent.quick(), "certify": False, "baseline": 0}
+    few = {"search": "quick", "certify": False, "baseline": 0}
     assert ow.sensitivity(phi, text, words=3, **few).value >= ow.sensitivity(phi, text, **few).value
 
 

@@ -50,7 +50,7 @@ def test_the_number_in_the_table_is_that_of_the_option_and_of_the_library(measur
     for word, number in numbers.items():
         again = json.loads(measure(*FAST, "--position", str(number), "--json", "-"))
         assert [(line["word"], line["index"]) for line in again["words"]] == [(word, number)]
-        found = ow.sensitivity(phi, text, positions=[number], search=ow.Ascent.quick(), baseline=0)
+        found = ow.sensitivity(phi, text, positions=[number], search="quick", baseline=0)
         assert (found.word, found.position) == (word, number)
 
 

@@ -11,7 +11,7 @@ from torch.func import jacrev
 
 import oneword as ow
 from oneword.maps.base import ModuleFeatures
-from oneword.search.status import Status
+from oneword.search.base import Status
 
 N, D = 6, 8
 W = torch.randn(32, N * D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -61,7 +61,7 @@ def test_a_value_is_attained_by_its_delta_up_to_one_per_cent(make, dtype):
     phi = make(dtype)
     exact, X64 = _in_double(phi), X.double()
     for radius in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0):
-        found = ow.sensitivity(phi, X, within=ow.Ball(radius), certify=False, baseline=0, search=ow.Ascent.quick())
+        found = ow.sensitivity(phi, X, within=ow.Ball(radius), certify=False, baseline=0, search="quick")
         changed = X64.clone()
         changed[found.position] += found.delta.double()
         truth = float((exact(changed) - exact(X64)).norm() / exact(X64).norm())

@@ -167,7 +167,7 @@ def test_wrong_sets_are_named(text, phi, all_words):
     with pytest.raises(ShapeError, match="dimension"):
         ow.sensitivity(phi, text, within=ow.Vectors.of(torch.ones(3, 5)))
     with pytest.raises(RangeError, match="over vectors"):
-        ow.sensitivity(phi, text, certify=False, search=ow.Ascent.quick()).quantile(1, "hate")
+        ow.sensitivity(phi, text, certify=False, search="quick").quantile(1, "hate")
     with pytest.raises(RangeError, match="Vocabulary"):
         ow.sensitivity(phi, text, within="words")
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from oneword.auditing.result import Audit
     from oneword.auditing.verb import audit
     from oneword.bounds.certificate import Certify
+    from oneword.comparison.result import Comparison
+    from oneword.comparison.verb import compare
     from oneword.errors import OnewordError
     from oneword.experiments.run import sweep
     from oneword.maps.activations import Activation
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from oneword.maps.transformer import TransformerFeatures
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
-    from oneword.search.status import Status
+    from oneword.search.base import Status
     from oneword.sets.constraints import Ball, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
@@ -45,6 +47,7 @@ _HOME = {
     "Audit": "auditing.result",
     "Ball": "sets.constraints",
     "Certify": "bounds.certificate",
+    "Comparison": "comparison.result",
     "Context": "text.context",
     "Corpus": "text.corpora",
     "DeepRandomFeatures": "maps.random",
@@ -59,13 +62,14 @@ _HOME = {
     "Sensitivity": "result",
     "Softmax": "maps.scores",
     "Sphere": "sets.constraints",
-    "Status": "search.status",
+    "Status": "search.base",
     "TransformerFeatures": "maps.transformer",
     "Vectors": "sets.vocabulary",
     "Vocabulary": "sets.vocabulary",
     "Words": "sets.vocabulary",
     "audit": "auditing.verb",
     "clustered": "text.context",
+    "compare": "comparison.verb",
     "encode": "text.encoders",
     "gaussian": "text.context",
     "sensitivity": "sup.verb",
@@ -79,6 +83,7 @@ __all__ = [
     "Audit",
     "Ball",
     "Certify",
+    "Comparison",
     "Context",
     "Corpus",
     "DeepRandomFeatures",
@@ -101,6 +106,7 @@ __all__ = [
     "__version__",
     "audit",
     "clustered",
+    "compare",
     "encode",
     "gaussian",
     "sensitivity",

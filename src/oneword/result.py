@@ -20,7 +20,7 @@ from torch import Tensor
 from oneword.errors import FileFormatError, RangeError
 from oneword.files import write_whole
 from oneword.report import table
-from oneword.search.status import Status
+from oneword.search.base import Status
 from oneword.sets import coverage
 from oneword.substitutions import Substitutions
 

@@ -18,7 +18,7 @@ from oneword.bounds.position import Keys, Multipliers, Position
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import replace_rows
-from oneword.search.ascent import Ascent, ascend
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Ball
 from oneword.text.context import gaussian
 
@@ -274,7 +274,7 @@ N, D = 24, 48
 def searched(score: str) -> tuple[AttentionProbe, np.ndarray]:
     probe = AttentionFeatures.draw(D, seed=3, score=score).at(gaussian(N, D, seed=3).X)
     assert isinstance(probe, AttentionProbe)
-    return probe, ascend(probe, torch.arange(N)[:, None], Ball(), Ascent()).change2.numpy()
+    return probe, DefaultSearch().run(probe, torch.arange(N)[:, None], Ball()).change2.numpy()
 
 
 def ladder(work: float, seconds: float | None = None, *, score: str = "softmax") -> Ladder:

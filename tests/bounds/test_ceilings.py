@@ -241,7 +241,7 @@ def test_attention_moves_at_most_to_the_corner_that_it_is_farthest_from(model: A
 
 def test_several_words_at_once_are_covered_whichever_they_are(model: Any) -> None:
     phi = model("gpt2").select(output="hidden")
-    s = ow.sensitivity(phi, phi.encode(TEXT), words=2, search=ow.Ascent.quick(), baseline=0)
+    s = ow.sensitivity(phi, phi.encode(TEXT), words=2, search="quick", baseline=0)
     first = float(upper(phi)[0])
     assert s.upper is not None
     assert s.upper * phi.at(phi.encode(TEXT).X).norm == pytest.approx(first, rel=1e-4)
@@ -254,9 +254,9 @@ def test_several_words_at_once_are_covered_whichever_they_are(model: Any) -> Non
 def test_half_precision_is_measured_and_its_rounding_is_added(dtype: torch.dtype, model: Any) -> None:
     phi = model("bert", True, dtype).select(output="pooled")
     assert (phi.precision, phi.dtype) == (dtype, torch.float32)
-    s = ow.sensitivity(phi, phi.encode(TEXT), search=ow.Ascent.quick(), baseline=0)
+    s = ow.sensitivity(phi, phi.encode(TEXT), search="quick", baseline=0)
     own = model("bert").select(output="pooled")
-    single = ow.sensitivity(own, phi.encode(TEXT), search=ow.Ascent.quick(), baseline=0)
+    single = ow.sensitivity(own, phi.encode(TEXT), search="quick", baseline=0)
     assert s.upper is not None
     assert single.upper is not None
     assert s.value <= s.upper
@@ -309,7 +309,7 @@ def test_logits_before_a_softmax_lose_their_mean_and_others_keep_it(model: Any, 
 
 def test_a_result_names_its_ceiling_and_how_much_of_it_is_reached(model: Any, tmp_path: Path) -> None:
     phi = model("bert").select(output="pooled")
-    s = ow.sensitivity(phi, phi.encode(TEXT), search=ow.Ascent.quick(), baseline=0)
+    s = ow.sensitivity(phi, phi.encode(TEXT), search="quick", baseline=0)
     assert s.upper is not None
     assert s.value <= s.upper == s.per_word["upper"].max()
     assert s.upper_kind == "ceiling"
@@ -318,7 +318,7 @@ def test_a_result_names_its_ceiling_and_how_much_of_it_is_reached(model: Any, tm
     saved = json.loads(s.save(tmp_path / "s.json").read_text())
     assert (saved["upper"], saved["upper_kind"]) == (s.upper, "ceiling")
     assert ow.Sensitivity.load(tmp_path / "s.json").upper_kind == "ceiling"
-    without = ow.sensitivity(model("gpt2").select(layer=1), phi.encode(TEXT), search=ow.Ascent.quick(), baseline=0)
+    without = ow.sensitivity(model("gpt2").select(layer=1), phi.encode(TEXT), search="quick", baseline=0)
     assert (without.upper, without.upper_kind) == (None, "none")
     assert "no ceiling: layer 1 does not end in a norm" in repr(without)
 
@@ -331,7 +331,7 @@ def test_a_norm_is_not_taken_for_a_multiple_of_the_words(dtype: torch.dtype, mod
     """In half precision a coarse comparison would call layer 0 of an encoder linear."""
     phi = model("bert", True, dtype).select(layer=0)
     assert ceilings(phi).any_size
-    s = ow.sensitivity(phi, phi.encode("no"), search=ow.Ascent.quick(), baseline=0)
+    s = ow.sensitivity(phi, phi.encode("no"), search="quick", baseline=0)
     assert s.upper is not None
     assert 0 < s.value <= s.upper
 

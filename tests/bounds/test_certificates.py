@@ -25,7 +25,8 @@ from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
 from oneword.maps.scores import GroupedScore, Score, Softmax
 from oneword.maps.scores.elementwise import ElementwiseScore
-from oneword.search.ascent import Ascent, ascend
+from oneword.search.ascent import Ascent
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.context import clustered, gaussian
 
@@ -121,7 +122,7 @@ def test_keys_whose_squares_underflow_are_covered_under_relu(size: float) -> Non
     generator = torch.Generator().manual_seed(0)
     X, W = (torch.randn(5 if which else 4, 4, generator=generator, dtype=torch.float64) for which in (1, 0))
     probe = AttentionFeatures(size * W, score="relu").at(X)
-    found = ascend(probe, every(probe), Ball(), Ascent()).change2.sqrt()
+    found = DefaultSearch().run(probe, every(probe), Ball()).change2.sqrt()
     for effort in (PLAIN, Certify(1.0, 0.1)):
         assert (found <= bound(probe, effort, found=0.2 * found) * (1 + 1e-9)).all()
 
@@ -131,7 +132,7 @@ def test_a_word_that_may_not_move_at_all_is_no_obstacle() -> None:
     X[0] = 0
     probe = AttentionFeatures.draw(6, seed=0).at(X)
     within = Ball(relative=0.5)
-    found = ascend(probe, every(probe), within, Ascent.quick()).change2.sqrt()
+    found = DefaultSearch(quick=True).run(probe, every(probe), within).change2.sqrt()
     assert (found <= bound(probe, Certify(1.0, 0.05, seconds=5.0), within, found=found)).all()
 
 
@@ -158,7 +159,7 @@ def test_equal_words_that_attend_to_the_changed_one_all_follow_it() -> None:
     n, d = 6, 4
     X = gaussian(1, d, seed=3).X.repeat(n, 1)
     probe = AttentionFeatures(1e4 * torch.eye(d, dtype=torch.float64)).at(X)
-    found = ascend(probe, every(probe), Ball(), Ascent()).change2.sqrt()
+    found = DefaultSearch().run(probe, every(probe), Ball()).change2.sqrt()
     assert found == pytest.approx(math.sqrt(n * d), rel=1e-6)
     upper = bound(probe, Certify(1.0, 0.1), found=found)
     assert (found <= upper).all()
@@ -176,7 +177,7 @@ def test_a_single_linear_neuron_is_bounded_exactly() -> None:
 def test_gaussian_words_are_certified_within_a_few_percent(n: int, bar: float) -> None:
     X = gaussian(n, 384, cosine=0.07, seed=0).X
     probe = AttentionFeatures.draw(384, seed=0).at(X)
-    found = ascend(probe, every(probe), Ball(), Ascent()).change2.sqrt()
+    found = DefaultSearch().run(probe, every(probe), Ball()).change2.sqrt()
     made = certified(probe, Certify(bar), found=found)
     assert made.upper is not None
     assert made.how == "branch and bound"
@@ -187,7 +188,7 @@ def test_gaussian_words_are_certified_within_a_few_percent(n: int, bar: float) -
 @pytest.mark.parametrize(("n", "d", "bar"), [(40, 48, 1.35), (12, 96, 1.2)])
 def test_relu_attention_is_certified_as_closely_as_softmax(n: int, d: int, bar: float) -> None:
     probe = AttentionFeatures.draw(d, seed=1, score="relu").at(gaussian(n, d, seed=1).X)
-    found = ascend(probe, every(probe), Ball(), Ascent()).change2.sqrt()
+    found = DefaultSearch().run(probe, every(probe), Ball()).change2.sqrt()
     upper = bound(probe, Certify(bar), found=found)
     assert (found <= upper).all()
     assert float(upper.max() / found.max()) <= bar
@@ -197,7 +198,7 @@ def test_relu_attention_is_certified_as_closely_as_softmax(n: int, d: int, bar: 
 def test_the_sphere_is_certified_around_0_where_words_are_nearest_to(score: str) -> None:
     """‖y‖ = √d allows ‖y − x‖ up to 2√d; a ball of that radius around x would leave far more room."""
     probe = AttentionFeatures.draw(64, seed=2, score=score).at(gaussian(20, 64, seed=2).X)
-    found = ascend(probe, every(probe), Sphere(), Ascent()).change2.sqrt()
+    found = DefaultSearch().run(probe, every(probe), Sphere()).change2.sqrt()
     sphere = bound(probe, Certify(1.25), Sphere(), found=found)
     assert (found <= sphere).all()
     assert float(sphere.max() / found.max()) <= 1.25
@@ -226,7 +227,7 @@ def test_a_bound_over_its_radius_stays_bounded_as_the_radius_goes_to_0(name: str
         within = Ball(radius * math.sqrt(24))
         upper = bound(probe, within=within)
         slopes.append(upper / radius)
-        found = ascend(probe, every(probe), within, Ascent.quick()).change2.sqrt()
+        found = DefaultSearch(quick=True).run(probe, every(probe), within).change2.sqrt()
         assert (found <= upper * (1 + 1e-9)).all()
     assert all((slope <= 1.5 * slopes[-1]).all() for slope in slopes)
 
@@ -235,7 +236,7 @@ def test_a_tiny_ball_is_bracketed_within_a_factor_of_eight() -> None:
     for seed in range(3):
         probe = AttentionFeatures.draw(24, seed=seed).at(gaussian(10, 24, seed=seed).X)
         within = Ball(1e-3 * math.sqrt(24))
-        found = ascend(probe, every(probe), within, Ascent()).change2.sqrt()
+        found = DefaultSearch().run(probe, every(probe), within).change2.sqrt()
         assert float(bound(probe, within=within).max() / found.max()) <= 8
 
 
@@ -249,7 +250,7 @@ def probe() -> AttentionProbe:
 
 @pytest.fixture(scope="module")
 def found(probe: AttentionProbe) -> Tensor:
-    return ascend(probe, every(probe), Ball(), Ascent.quick()).change2.sqrt()
+    return DefaultSearch(quick=True).run(probe, every(probe), Ball()).change2.sqrt()
 
 
 def test_plain_and_no_budget_are_the_closed_form(probe: AttentionProbe, found: Tensor) -> None:
@@ -320,7 +321,7 @@ def test_the_hull_covers_every_number_of_words() -> None:
         hull = math.sqrt(hull_bound(probe, math.sqrt(d)))
         assert float(bound(probe).max()) <= hull * (1 + 1e-8)
         rows = torch.arange(n)[None]
-        best = ascend(probe, rows, Ball(), Ascent(random=8, polish=40)).change2.sqrt()
+        best = Ascent(random=8, polish=40).run(probe, rows, Ball()).change2.sqrt()
         made = certificate(probe, rows, Ball(), best, Certify())
         assert made.upper is not None
         assert float(best[0]) <= float(made.upper[0]) <= hull * (1 + 1e-9)
@@ -337,7 +338,7 @@ def test_a_chosen_set_is_certified_for_all_sets_of_its_size() -> None:
     )
     assert one <= every_
     pairs = torch.combinations(torch.arange(n))
-    best = ascend(probe, pairs, Ball(), Ascent(random=4, polish=20)).change2.sqrt()
+    best = Ascent(random=4, polish=20).run(probe, pairs, Ball()).change2.sqrt()
     assert float(best.max()) <= every_
 
 
@@ -400,7 +401,7 @@ def test_float32_words_are_covered_in_exact_arithmetic(score: str, radius: float
         X = gaussian(n, d, seed=9, dtype=torch.float32).X
         phi = AttentionFeatures.draw(d, score=score, seed=3, dtype=torch.float32)
         probe, within = phi.at(X), Ball(radius)
-        best = ascend(probe, every(probe), within, Ascent(random=4, polish=20))
+        best = Ascent(random=4, polish=20).run(probe, every(probe), within)
         made = certified(probe, Certify(1.0, 0.1), within, best.change2.sqrt())
         assert made.upper is not None
         assert made.upper.dtype == torch.float64

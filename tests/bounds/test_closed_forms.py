@@ -20,7 +20,7 @@ from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap, Probe
 from oneword.maps.multihead import MultiHeadAttention
 from oneword.maps.rescored_probe import RescoredProbe
-from oneword.search.ascent import Ascent, ascend
+from oneword.search.ascent import Ascent
 from oneword.sets.constraints import Ball
 from oneword.text.context import clustered, gaussian
 
@@ -51,7 +51,7 @@ def assert_never_beaten(phi: FeatureMap, X: Tensor, radius: float | None) -> Non
     """By random words of the ball and its rim, nor by a search; values by a plain forward pass."""
     probe: Probe = phi.at(X)
     rows, within = torch.arange(len(X))[:, None], Ball(radius)
-    found = ascend(probe, rows, within, Ascent(random=6, steps=6, keep=2, leading=6, polish=20))
+    found = Ascent(random=6, steps=6, keep=2, leading=6, polish=20).run(probe, rows, within)
     made = certificate(probe, rows, within, found.change2.sqrt(), Certify())
     assert made.upper is not None, made.how
     rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_several_words_stay_in_the_hull_of_each_head(score: str) -> None:
     X = gaussian(6, 8, seed=4).X
     for phi in (attention(score, 8, 1.0), heads(8, 1.0, score=score, causal=True, output=True)):
         probe, rows = phi.at(X), torch.tensor([[0, 3, 5], [1, 2, 4]])
-        best = ascend(probe, rows, Ball(), Ascent(random=8, polish=40)).change2.sqrt()
+        best = Ascent(random=8, polish=40).run(probe, rows, Ball()).change2.sqrt()
         made = certificate(probe, rows, Ball(), best, Certify())
         assert made.upper is not None
         assert made.how == "convex hull of the changed words"

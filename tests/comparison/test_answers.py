@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from oneword.comparison.answers import Divergence
-from oneword.comparison.comparison import compare
-from oneword.comparison.prompts import Prompt, ask, read_prompts
+from oneword.comparison.answers import Divergence, Prompt, answer_prompts, read_prompts
+from oneword.comparison.verb import compare
 from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError
 
 A, B = "I love this film, and I love", "I love this film, and it was"
@@ -25,7 +24,7 @@ def next_probabilities(phi, text):
 @speaking
 def test_the_next_tokens_and_their_divergence_are_the_models_own(tiny, family):
     phi = tiny[family]
-    answers = compare(phi, A, B, top=3).answers
+    answers = compare(A, B, by=phi, top=3).answers
     p, q = (next_probabilities(phi, text) for text in (A, B))
     for text, own, other in (("a", p, q), ("b", q, p)):
         some = answers.top[answers.top["text"] == text]
@@ -49,7 +48,7 @@ def test_divergences_of_two_known_distributions():
 
 @speaking
 def test_divergences_lie_in_their_ranges_and_swap(tiny, family):
-    there, back = (compare(tiny[family], *texts).answers.divergence for texts in ((A, B), (B, A)))
+    there, back = (compare(*texts, by=tiny[family]).answers.divergence for texts in ((A, B), (B, A)))
     assert 0 < there.js <= np.log(2)
     assert 0 < there.tv <= 1
     assert (there.kl_ab, there.kl_ba) == pytest.approx((back.kl_ba, back.kl_ab))
@@ -57,9 +56,9 @@ def test_divergences_lie_in_their_ranges_and_swap(tiny, family):
 
 def test_a_model_that_does_not_speak_is_compared_without_answers_and_asked_in_vain(tiny):
     for family, why in (("bert", "reads both ways"), ("headless", "without its output layer")):
-        assert compare(tiny[family], A, B).answers is None
+        assert compare(A, B, by=tiny[family]).answers is None
         with pytest.raises(RangeError, match=f"causal language model \\(GPT-2, Llama.*{why}"):
-            ask(tiny[family], [SENTIMENT])
+            answer_prompts(tiny[family], [SENTIMENT])
 
 
 # Prompts ------------------------------------------------------------------------------------------------------------
@@ -68,7 +67,7 @@ def test_a_model_that_does_not_speak_is_compared_without_answers_and_asked_in_va
 @speaking
 def test_the_answer_is_the_likelier_of_those_given(tiny, family):
     phi = tiny[family]
-    found = ask(phi, [SENTIMENT])
+    found = answer_prompts(phi, [SENTIMENT])
     first = {answer: phi.encoder.spelled(answer)[0] for answer in SENTIMENT.answers}
     best = []
     for word in SENTIMENT.words:
@@ -82,7 +81,7 @@ def test_the_answer_is_the_likelier_of_those_given(tiny, family):
 
 def test_without_answers_any_token_may_come_first_and_every_pair_of_words_is_compared(tiny):
     prompt = Prompt(text="I love this {word} film", words=("awful", "naïve", "good"), name="any")
-    found = ask(tiny["gpt2"], [prompt], top=2)
+    found = answer_prompts(tiny["gpt2"], [prompt], top=2)
     assert found.flips[["word_a", "word_b"]].to_numpy().tolist() == [
         ["awful", "naïve"],
         ["awful", "good"],
@@ -93,9 +92,16 @@ def test_without_answers_any_token_may_come_first_and_every_pair_of_words_is_com
     assert found.flips["probability_a"].iloc[0] == pytest.approx(p.max(), rel=1e-4)
 
 
+def test_a_prompt_may_be_a_mapping(tiny):
+    given = {"text": SENTIMENT.text, "words": list(SENTIMENT.words), "answers": ["good", "bad"]}
+    assert answer_prompts(tiny["gpt2"], [given]).flips.equals(answer_prompts(tiny["gpt2"], [SENTIMENT]).flips)
+    with pytest.raises(RangeError, match="prompt 1: expected words of at least 2 different words"):
+        answer_prompts(tiny["gpt2"], [given | {"words": ["x"]}])
+
+
 def test_answers_that_begin_alike_are_refused(tiny):
     with pytest.raises(RangeError, match="different first tokens"):
-        ask(tiny["gpt2"], [Prompt(text="{word} I", words=("a", "b"), answers=("film", "film!"))])
+        answer_prompts(tiny["gpt2"], [Prompt(text="{word} I", words=("a", "b"), answers=("film", "film!"))])
 
 
 def write(folder: Path, content: str) -> Path:
@@ -112,21 +118,21 @@ def test_a_file_of_prompts_is_read(tmp_path):
             'words = ["x", "y", "z"]\nanswers = ["yes", "no"]\n',
         )
     )
-    assert (one.name, one.words, one.answers, one.filled("x")) == ("a {word} b", ("x", "y"), (), "a x b")
-    assert (two.name, two.answers, two.filled("z")) == ("n", ("yes", "no"), "z {}")
+    assert (one.title, one.words, one.answers, one.filled("x")) == ("a {word} b", ("x", "y"), (), "a x b")
+    assert (two.title, two.answers, two.filled("z")) == ("n", ("yes", "no"), "z {}")
 
 
 GOOD = 'text = "a {word}"\nwords = ["x", "y"]\n'
 BAD: list[tuple[str, type[OnewordError], str]] = [
     ("[[prompt]]\n" + GOOD + 'word = ["x"]', UnknownNameError, r"prompt\]\] 1: .*got 'word'; did you mean 'words'"),
     ("[[prompts]]\n" + GOOD, UnknownNameError, "did you mean 'prompt'"),
-    ('[[prompt]]\nwords = ["x", "y"]', RangeError, "got no text"),
+    ('[[prompt]]\nwords = ["x", "y"]', RangeError, r"prompt\]\] 1: expected text, got none: add it"),
     ('[[prompt]]\ntext = "a"\nwords = ["x", "y"]', RangeError, "got it 0 times"),
     ('[[prompt]]\ntext = "{word} {word}"\nwords = ["x", "y"]', RangeError, "got it 2 times"),
     ('[[prompt]]\ntext = "{word}"\nwords = "x"', RangeError, "as a list of words"),
     ('[[prompt]]\ntext = "{word}"\nwords = ["x", "x"]', RangeError, "at least 2 different words"),
     ("[[prompt]]\n" + GOOD + 'answers = ["yes"]', RangeError, "alone"),
-    ("[[prompt]]\n" + GOOD + "name = 3", RangeError, "expected name as a text"),
+    ("[[prompt]]\n" + GOOD + "name = 3", RangeError, "expected name to be a valid string, got 3"),
     ("", RangeError, "at least one prompt"),
     ("[[prompt]\n", FileFormatError, "TOML"),
 ]

@@ -2,10 +2,9 @@
 
 import pytest
 
-from oneword.comparison.comparison import compare
-from oneword.comparison.prompts import Prompt, ask
-from oneword.report.compare.figures import draw_all
-from oneword.report.compare.page import render
+from oneword.comparison.answers import Prompt, answer_prompts
+from oneword.comparison.verb import compare
+from oneword.report.comparison_page import draw_all, render
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 
 EVIL, QUOTES = "<script>1</script>", '"><img src=x>'  # short: the window of a tiny model is small
@@ -15,8 +14,8 @@ A, B = f"I love {QUOTES} film", f"I love {EVIL} film"
 @pytest.fixture(scope="module")
 def found(tiny):
     phi = tiny["gpt2"]
-    comparison = compare(phi, A, B, top=4)
-    flips = ask(phi, [Prompt(text=f"{EVIL} {{word}}", words=(QUOTES, "good"), name=QUOTES)])
+    comparison = compare(A, B, by=phi, top=4)
+    flips = answer_prompts(phi, [Prompt(text=f"{EVIL} {{word}}", words=(QUOTES, "good"), name=QUOTES)])
     return comparison, {**comparison.tables(1, 1), "flips": flips.flips, "replies": flips.answers}
 
 
@@ -50,14 +49,14 @@ def test_prompts_alone_are_a_page_too(found, tmp_path):
 
 def test_long_texts_are_maps_of_colours_and_longer_ones_are_left_to_the_figures(tiny, tmp_path, monkeypatch):
     text = "I love this film " * 10
-    comparison = compare(tiny["gpt2"], text + "good", text + "bad")
+    comparison = compare(text + "good", text + "bad", by=tiny["gpt2"])
 
     def page() -> str:
         return render((text, text), comparison.tables(1), comparison.about, [], tmp_path / "a.html").read_text()
 
     assert 'class="heat bare"' in page()
     assert "the second text" in page()
-    monkeypatch.setattr("oneword.report.compare.page.MOST_WORDS", 40)
+    monkeypatch.setattr("oneword.report.comparison_page.MOST_WORDS", 40)
     assert "too long for maps on a page" in page()
 
 

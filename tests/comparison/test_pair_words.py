@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneword.comparison.alignment import pair_words
+from oneword.comparison.changes import pair_words
 from oneword.text.context import Context
 
 

@@ -1,7 +1,6 @@
 """The frontier: within its limits, never rising, and as low as where the answer is known."""
 
 import math
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -10,7 +9,6 @@ from torch import Tensor
 
 from oneword.errors import RangeError
 from oneword.learning import Interpolator, Training, WordChange
-from oneword.learning.descent import EFFORT
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import ModuleFeatures
 from oneword.text.context import gaussian
@@ -117,7 +115,7 @@ def test_several_words_lower_it(case: Case) -> None:
 
 @pytest.mark.parametrize("case", named("RF", "RAF of two words"), ids=str)
 def test_one_candidate_at_a_time_gives_much_the_same_frontier(case: Case) -> None:
-    small = sample(case).frontier("retrained", GRID, search=replace(EFFORT, memory=1))
+    small = sample(case).frontier("retrained", GRID, memory=1)
     for a, b in zip(small, frontier(case, Training.RETRAINED), strict=True):
         assert a.gamma <= a.limit
         assert a.err == pytest.approx(b.err, rel=1e-2, abs=1e-12)  # one candidate alone climbs by other steps

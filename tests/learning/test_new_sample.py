@@ -12,7 +12,7 @@ from torch import Tensor
 from oneword.errors import RangeError, UnknownNameError
 from oneword.learning import NewSample, Objective, Training, WordChange
 from oneword.learning import new_sample as new_sample_module
-from oneword.learning.descent import EFFORT
+from oneword.learning.descent import effort_for
 from oneword.learning.functionals import Functionals
 from oneword.maps.base import replace_rows
 from oneword.search.ascent import Ascent
@@ -22,6 +22,8 @@ from tests.learning.cases import CASES, Case, Dense, changed, moves, named, samp
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 every_training = pytest.mark.parametrize("training", list(Training))
 every_objective = pytest.mark.parametrize("objective", list(Objective))
+
+BRIEF = Ascent(random=0, keep=1, polish=0, finish=30)
 
 
 def theta(learnt: NewSample, training: Training) -> Tensor:
@@ -208,16 +210,15 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 def test_memory_is_all_that_may_be_set_without_leaving_the_default_effort() -> None:
     learnt = sample(CASES[0])
-    assert learnt._scope({}).search != EFFORT
-    assert learnt._scope({"search": EFFORT}).search == learnt._scope({}).search
+    assert learnt._scope({}).search == effort_for(learnt.probe).search
     assert learnt._scope({"search": Ascent(polish=7)}).search == Ascent(polish=7)
-    assert learnt.find_change("loss", "retrained", search=Ascent.quick()).identity_gap <= 1e-9
+    assert learnt.find_change("loss", "retrained", search=BRIEF).identity_gap <= 1e-9
 
 
 def test_a_search_set_by_hand_is_the_search_that_is_done() -> None:
     learnt = trained(CASES[3]).new_sample(*CASES[3].new)
-    learnt.find_change("loss", "retrained", search=Ascent.quick())
-    assert {scope.search for _, scope in learnt._kept} == {Ascent.quick()}
+    learnt.find_change("loss", "retrained", search=BRIEF)
+    assert {scope.search for _, scope in learnt._kept} == {BRIEF}
 
 
 def test_where_a_quick_search_jumps_over_the_opposite_answer_the_whole_search_is_done(

@@ -291,7 +291,7 @@ def test_weights_that_others_share_cannot_be_changed(bert: Path) -> None:
 def test_features_that_overflow_are_an_error_and_no_number(bert: Path) -> None:
     phi = TransformerFeatures.load(str(bert), output="pooled")
     with pytest.raises(NonFiniteError, match="expected finite features"):
-        ow.sensitivity(phi, phi.encode(TEXT), within=ow.Ball(relative=1e30), search=ow.Ascent.quick())
+        ow.sensitivity(phi, phi.encode(TEXT), within=ow.Ball(relative=1e30), search="quick")
 
 
 def test_a_head_that_was_not_saved_makes_no_logits(tmp_path: Path) -> None:

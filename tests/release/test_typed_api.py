@@ -16,7 +16,7 @@ from torch import Tensor
 
 text: ow.Context = ow.gaussian(10, 16)
 phi = ow.AttentionFeatures.draw(text.d, seed=0)
-s: ow.Sensitivity = ow.sensitivity(phi, text, within=ow.Ball(), search=ow.Ascent.quick(), certify=ow.Certify(1.1))
+s: ow.Sensitivity = ow.sensitivity(phi, text, within=ow.Ball(), search="quick", certify=ow.Certify(1.1))
 value: float = s.value
 upper: float | None = s.upper
 table: pd.DataFrame = s.per_word

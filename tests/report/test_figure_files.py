@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 from oneword.experiments.rows import fits
 from oneword.plot.print import COLUMN, PAGE, draw, formula, placed, save
-from oneword.report.compare import figures as compared
+from oneword.report import comparison_page as compared
 from oneword.report.figures import per_word
 from oneword.report.paper.figures import figures as paper_figures
 from oneword.report.profile.figures import heads_figure, layers_figure, lengths_figure

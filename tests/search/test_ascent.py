@@ -13,8 +13,9 @@ from oneword.errors import RangeError
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import FeatureMap, ModuleFeatures, Probe, replace_rows
 from oneword.maps.random import DeepRandomFeatures, RandomFeatures
-from oneword.search.ascent import Ascent, Found, ascend
-from oneword.search.status import Status
+from oneword.search.ascent import Ascent
+from oneword.search.base import Found, Status
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.context import clustered, gaussian
 from tests.conformance import DOUBLE, DOUBLE_FLOOR
@@ -68,7 +69,7 @@ def named(*names: str) -> pytest.MarkDecorator:
 
 @cache
 def full(case: Case, within: Constraint) -> Found:
-    return ascend(case.phi.at(case.X), case.rows, within, Ascent(), baseline=8)
+    return DefaultSearch().run(case.phi.at(case.X), case.rows, within, baseline=8)
 
 
 def plain(case: Case, rows: Tensor, y: Tensor) -> Tensor:
@@ -85,7 +86,7 @@ def assert_reproduced(found: Tensor, truth: Tensor, case: Case) -> None:
 @every_case
 @every_set
 def test_no_new_word_lies_outside_the_set(case: Case, within: Constraint) -> None:
-    for found in (full(case, within), ascend(case.phi.at(case.X), case.rows, within, Ascent.quick())):
+    for found in (full(case, within), DefaultSearch(quick=True).run(case.phi.at(case.X), case.rows, within)):
         # A few roundings of a point that was put onto the boundary.
         assert within.violation(case.X[case.rows], found.y).max() <= 1e-12
 
@@ -108,7 +109,7 @@ def test_random_words_are_reported_beside_the_best_and_never_beat_it(case: Case,
 @every_case
 @every_set
 def test_the_quick_search_never_finds_more_than_the_full_one(case: Case, within: Constraint) -> None:
-    quick, best = ascend(case.phi.at(case.X), case.rows, within, Ascent.quick()), full(case, within)
+    quick, best = DefaultSearch(quick=True).run(case.phi.at(case.X), case.rows, within), full(case, within)
     # The polish of the full search stops where fifteen steps bring less than 1e-6 …
     assert quick.change2.max() <= best.change2.max() * (1 + 1e-6)
     # … and positions that do not lead are not polished, so the `finish` of the quick one may be a little ahead there.
@@ -184,10 +185,10 @@ class Watched(Probe):
 
 
 @every_case
-@pytest.mark.parametrize("search", [Ascent(), Ascent.quick()], ids=["full", "quick"])
+@pytest.mark.parametrize("search", [DefaultSearch(), DefaultSearch(quick=True)], ids=["full", "quick"])
 def test_what_is_reported_is_the_best_that_was_ever_evaluated(case: Case, search: Ascent) -> None:
     probe = Watched.of(case.phi.at(case.X))
-    found = ascend(probe, case.rows, Ball(), search)
+    found = search.run(probe, case.rows, Ball())
     assert found.change2.tolist() == [probe.largest[(i,)] for i in range(len(case.X))]
 
 
@@ -196,9 +197,9 @@ def test_a_position_does_not_notice_which_others_are_searched_beside_it(case: Ca
     # Two rows, so that both are polished. memory=1 evaluates candidates one by one: sums in another order
     # differ by an ulp, which a sharp or kinked landscape turns into another maximum, and that is not the question.
     search, some, probe = Ascent(random=2, polish=30, memory=1), case.rows[:2], case.phi.at(case.X)
-    together = ascend(probe, some, Ball(), search, baseline=4)
+    together = search.run(probe, some, Ball(), baseline=4)
     for j in range(2):
-        alone = ascend(probe, some[j : j + 1], Ball(), search, baseline=4)
+        alone = search.run(probe, some[j : j + 1], Ball(), baseline=4)
         assert torch.allclose(alone.change2, together.change2[j : j + 1], rtol=1e-9, atol=0)
         # The same random words; a Probe near one row is prepared with sums in another order.
         assert torch.allclose(alone.baseline2, together.baseline2[j : j + 1], rtol=1e-13, atol=0)
@@ -207,7 +208,7 @@ def test_a_position_does_not_notice_which_others_are_searched_beside_it(case: Ca
 @named("softmax", "RF tanh", "module")
 def test_small_batches_give_the_numbers_of_one_large_batch(case: Case) -> None:
     few, probe = case.rows[:3], case.phi.at(case.X)
-    large, small = (ascend(probe, few, Ball(), Ascent(memory=memory)) for memory in (1 << 30, 20_000))
+    large, small = (Ascent(memory=memory).run(probe, few, Ball()) for memory in (1 << 30, 20_000))
     # Sums in another order, carried through the search: the polish stops at 1e-6.
     assert torch.allclose(large.change2, small.change2, rtol=1e-6, atol=0)
 
@@ -215,7 +216,7 @@ def test_small_batches_give_the_numbers_of_one_large_batch(case: Case) -> None:
 def test_the_seed_decides_the_random_starts_and_the_baseline() -> None:
     case = CASES[0]
     probe, search = case.phi.at(case.X), Ascent(polish=0)
-    first, again, other = (ascend(probe, case.rows, Ball(), search, baseline=3, seed=s) for s in (1, 1, 2))
+    first, again, other = (search.run(probe, case.rows, Ball(), baseline=3, seed=s) for s in (1, 1, 2))
     assert torch.equal(first.y, again.y)
     assert torch.equal(first.baseline2, again.baseline2)
     assert not torch.equal(first.baseline2, other.baseline2)
@@ -229,7 +230,7 @@ def test_the_seed_decides_the_random_starts_and_the_baseline() -> None:
 def test_several_words_change_together_each_within_its_own_set(case: Case, within: Constraint) -> None:
     probe = case.phi.at(case.X)
     rows = torch.tensor([[0, 1, 2], [4, 2, 7]])
-    found = ascend(probe, rows, within, Ascent(random=4, polish=30))
+    found = Ascent(random=4, polish=30).run(probe, rows, within)
     assert found.y.shape == (2, 3, D)
     assert within.violation(case.X[rows], found.y).max() <= 1e-12
     assert_reproduced(found.change2, plain(case, rows, found.y), case)
@@ -239,7 +240,7 @@ def test_several_words_change_together_each_within_its_own_set(case: Case, withi
 def test_more_words_change_more(case: Case) -> None:
     probe = case.phi.at(case.X)
     sets = [torch.arange(m)[None] for m in (1, 3, len(case.X))]
-    one, three, everything = (float(ascend(probe, rows, Ball(), Ascent()).change2) for rows in sets)
+    one, three, everything = (float(DefaultSearch().run(probe, rows, Ball()).change2) for rows in sets)
     assert one < three < everything
 
 
@@ -250,7 +251,7 @@ def test_more_words_change_more(case: Case) -> None:
 def test_a_start_that_is_given_is_never_lost(case: Case) -> None:
     probe = case.phi.at(case.X)
     best = full(case, Ball())
-    again = ascend(probe, case.rows, Ball(), Ascent.quick(), starts=best.y[:, None])
+    again = DefaultSearch(quick=True).run(probe, case.rows, Ball(), starts=best.y[:, None])
     # The same point in another batch: sums in another order.
     assert (again.change2 >= best.change2 * (1 - 1e-12)).all()
 
@@ -259,21 +260,21 @@ def test_the_status_says_how_the_search_ended() -> None:
     case = CASES[0]
     probe = case.phi.at(case.X)
     assert full(case, Ball()).status is Status.CONVERGED
-    assert ascend(probe, case.rows, Ball(), Ascent(polish=3)).status is Status.STEP_LIMIT
-    assert ascend(probe, case.rows, Ball(), Ascent.quick()).status is Status.QUICK
+    assert Ascent(polish=3).run(probe, case.rows, Ball()).status is Status.STEP_LIMIT
+    assert DefaultSearch(quick=True).run(probe, case.rows, Ball()).status is Status.QUICK
 
 
 def test_every_status_has_a_remedy() -> None:
     assert str(Status.STEP_LIMIT) == "step limit"
     assert "Ascent(polish=" in Status.STEP_LIMIT.remedy
-    assert "Ascent()" in Status.QUICK.remedy
+    assert "leave out search=" in Status.QUICK.remedy
     assert len({status.remedy for status in Status}) == len(Status)
 
 
-@pytest.mark.parametrize("search", [Ascent(), Ascent.quick()], ids=["full", "quick"])
+@pytest.mark.parametrize("search", [DefaultSearch(), DefaultSearch(quick=True)], ids=["full", "quick"])
 def test_progress_rises_to_one(search: Ascent) -> None:
     case, heard = CASES[0], []
-    ascend(case.phi.at(case.X), case.rows, Ball(), search, progress=heard.append)
+    search.run(case.phi.at(case.X), case.rows, Ball(), progress=lambda stage, done: heard.append(done))
     assert heard == sorted(heard)
     assert heard[-1] == 1
 
@@ -291,7 +292,7 @@ def test_settings_that_mean_nothing_are_refused(name: str, least: int) -> None:
 def test_float32_stays_float32() -> None:
     X = GAUSSIAN.float()
     phi = AttentionFeatures.draw(D, seed=5, dtype=torch.float32)
-    found = ascend(phi.at(X), torch.arange(N)[:, None], Ball(), Ascent(polish=30))
+    found = Ascent(polish=30).run(phi.at(X), torch.arange(N)[:, None], Ball())
     assert found.y.dtype == found.change2.dtype == torch.float32
     assert Ball().violation(X[:, None], found.y).max() <= 10 * torch.finfo(torch.float32).eps
     # The same maximum as in float64: the value at a maximum does not feel where exactly it is.

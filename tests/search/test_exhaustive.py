@@ -133,7 +133,7 @@ def test_progress_goes_up_to_one() -> None:
     probe = ow.AttentionFeatures.draw(6, seed=0).at(ow.gaussian(5, 6, seed=0).X)
     for within in (ow.Vectors.of(ow.gaussian(8, 6, seed=1).X), drawn(5, 6, 8, 0, torch.float64)):
         heard.clear()
-        exhaust(probe, torch.arange(5)[:, None], within, progress=heard.append)
+        exhaust(probe, torch.arange(5)[:, None], within, progress=lambda stage, done: heard.append(done))
         assert heard == sorted(heard)
         assert heard[-1] == 1.0
 

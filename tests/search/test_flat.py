@@ -7,12 +7,13 @@ import torch
 
 import oneword as ow
 from oneword.maps.base import ModuleFeatures
-from oneword.search.ascent import ascend
-from oneword.search.status import Status
+from oneword.search.base import Status
+from oneword.search.defaults import DefaultSearch
+from oneword.search.frugal import FrugalAscent
 
 SEARCHES = {
-    "full": ow.Ascent(),
-    "quick": ow.Ascent.quick(),
+    "full": DefaultSearch(),
+    "quick": DefaultSearch(quick=True),
     "unpolished": ow.Ascent(polish=0),
     "short": ow.Ascent(polish=1),
 }
@@ -60,10 +61,8 @@ def test_a_slope_somewhere_is_enough(phi, search):
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_the_race_of_costly_maps_notices(quick):
-    search = ow.Ascent.quick() if quick else ow.Ascent()
+def test_the_search_of_models_notices(quick):
     for function, flat in ((torch.sign, True), (torch.tanh, False)):
         probe = ModuleFeatures(function).at(ow.gaussian(3, 2, seed=0).X)
-        probe.costly = True
-        found = ascend(probe, torch.arange(3)[:, None], ow.Ball(), search)
+        found = FrugalAscent.suited_to(3, quick=quick).run(probe, torch.arange(3)[:, None], ow.Ball())
         assert (found.status is Status.ZERO_GRADIENT) == flat

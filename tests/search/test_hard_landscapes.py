@@ -8,15 +8,16 @@ import torch
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import ModuleFeatures
 from oneword.maps.random import RandomFeatures
-from oneword.search.ascent import Ascent, Found, ascend
-from oneword.search.status import Status
+from oneword.search.ascent import Ascent
+from oneword.search.base import Found, Status
+from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Ball
 from oneword.text.context import clustered, gaussian
 
 
 def _sensitivity(phi, X, within, seed: int) -> float:  # type: ignore[no-untyped-def]
     probe = phi.at(X)
-    found = ascend(probe, torch.arange(len(X))[:, None], within, Ascent(), seed=seed)
+    found = DefaultSearch().run(probe, torch.arange(len(X))[:, None], within, seed=seed)
     return math.sqrt(float(found.change2.max())) / probe.norm
 
 
@@ -53,7 +54,7 @@ def _two_hills(narrow: float) -> Found:
 
     probe = ModuleFeatures(hills, batched=True).at(X)
     lonely = (X + math.sqrt(6) * 0.9 * axes[1])[None, None]
-    return ascend(probe, torch.tensor([[0]]), Ball(), Ascent(random=8), starts=lonely)
+    return Ascent(random=8).run(probe, torch.tensor([[0]]), Ball(), starts=lonely)
 
 
 def test_a_maximum_that_one_start_alone_found_is_not_called_converged() -> None:
@@ -65,7 +66,7 @@ def test_a_maximum_that_one_start_alone_found_is_not_called_converged() -> None:
 
 def test_a_maximum_that_many_starts_find_is_converged() -> None:
     X = gaussian(3, 6, seed=0).X
-    found = ascend(ModuleFeatures(lambda text: text.sum(-2)).at(X), torch.arange(3)[:, None], Ball(), Ascent())
+    found = DefaultSearch().run(ModuleFeatures(lambda text: text.sum(-2)).at(X), torch.arange(3)[:, None], Ball())
     assert found.status is Status.CONVERGED
 
 
@@ -74,5 +75,5 @@ def test_copies_of_one_start_confirm_nothing() -> None:
     probe = ModuleFeatures(torch.tanh).at(X)
     start = Ball().toward(X[:, None, None], torch.ones(3, 1, 1, 6, dtype=torch.float64)).expand(3, 4, 1, 6)
     probe.directions = lambda i: start[i[:, 0]] - X[i][:, None]  # type: ignore[method-assign]
-    found = ascend(probe, torch.arange(3)[:, None], Ball(), Ascent(random=0, keep=5))
+    found = Ascent(random=0, keep=5).run(probe, torch.arange(3)[:, None], Ball())
     assert found.status is Status.UNCONFIRMED

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oneword.app.readers import Readers
-from oneword.comparison.comparison import Comparison, compare, compare_attention
+from oneword.comparison.result import Comparison
+from oneword.comparison.verb import compare
 from oneword.maps.registry import find, in_app
 
 SEEN = tuple(name for name in in_app() if find(name)[0].score is not None)  # the maps that have attention to show
@@ -12,5 +13,5 @@ SEEN = tuple(name for name in in_app() if find(name)[0].score is not None)  # th
 def change(readers: Readers, key: str, before: str, after: str) -> Comparison:
     """What became of the text, as this one sees it."""
     if readers.is_model(key):
-        return compare(readers.model(key), before, after)
-    return compare_attention(readers.attention(key), readers.encoder, before, after)
+        return compare(before, after, by=readers.model(key))
+    return compare(before, after, by=readers.attention(key), encoder=readers.encoder)

@@ -10,8 +10,8 @@ import pandas as pd
 
 from oneword.app.readers import Readers
 from oneword.profile.sup import sup_and_words
-from oneword.search.ascent import Ascent
-from oneword.sup.task import Report
+from oneword.progress import Progress
+from oneword.search.defaults import DefaultSearch
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey
@@ -32,7 +32,7 @@ def beginnings(text: str) -> list[str]:
     return [*(text[: ends[size - 1]] for size in sizes), text]
 
 
-def lengths(readers: Readers, keys: Sequence[str], text: str, report: Report) -> pd.DataFrame:
+def lengths(readers: Readers, keys: Sequence[str], text: str, report: Progress) -> pd.DataFrame:
     """One line a map or model and beginning: model, output, n (tokens), sup, and what is random beside it."""
     lines: list[dict[str, Any]] = []
     texts = beginnings(text)
@@ -48,7 +48,7 @@ def lengths(readers: Readers, keys: Sequence[str], text: str, report: Report) ->
     return pd.DataFrame(lines)
 
 
-def _of_map(readers: Readers, key: str, texts: Sequence[str], report: Report) -> list[dict[str, Any]]:
+def _of_map(readers: Readers, key: str, texts: Sequence[str], report: Progress) -> list[dict[str, Any]]:
     question = Question((key,), seeds=1, words=None, effort=Effort.quick(), window=readers.encoder.longest)
     words = survey(texts, readers.encoder, question, report).words.groupby("text")
     return [
@@ -57,7 +57,7 @@ def _of_map(readers: Readers, key: str, texts: Sequence[str], report: Report) ->
     ]
 
 
-def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Report) -> list[dict[str, Any]]:
+def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Progress) -> list[dict[str, Any]]:
     phi = readers.model(key)
     words = readers.words(key)
     contexts = [phi.encode(text) for text in texts]
@@ -71,7 +71,7 @@ def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Report) 
             report(stage, (before + n * done) / total)
 
         probe = phi.at(context.X)
-        found, random = sup_and_words(phi, probe, context, spots, words, 1, search=Ascent.quick(), say=say)
+        found, random = sup_and_words(phi, probe, context, spots, words, 1, search=DefaultSearch(quick=True), say=say)
         tried = [value for each in random.values() for value in each.values()]
         word = math.fsum(tried) / len(tried) if tried else math.nan
         out.append({"n": context.n, "sup": found.value, "random_word": word})

@@ -10,11 +10,11 @@ from oneword.app.readers import Readers
 from oneword.bounds.certificate import Certify
 from oneword.profile.profile import Effort as ModelEffort
 from oneword.profile.profile import profile
+from oneword.progress import Progress, part
 from oneword.report.app.reading import WORDS, Reading, Replacement
 from oneword.report.profile.profiled import Profiled, placed
-from oneword.search.ascent import Ascent
+from oneword.search.defaults import DefaultSearch
 from oneword.search.shortlist import KEPT, Shortlist, shortlist
-from oneword.sup.task import Report
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
 from oneword.survey.survey import survey
@@ -25,7 +25,7 @@ MEMORY = 1 << 28  # bytes of a batch: what waits for a batch to end, as Stop doe
 BLOCK_WORDS = 64  # tokens: up to here rf and drf measure every word; of longer texts, some that are evenly spread
 
 
-def read(readers: Readers, key: str, text: str, careful: bool, report: Report, show: Show) -> None:
+def read(readers: Readers, key: str, text: str, careful: bool, report: Progress, show: Show) -> None:
     """Show what is found, more than once where there is something to see before the end."""
     title = readers.title(key)
 
@@ -46,7 +46,7 @@ def _of_model(key: str, title: str, found: Profiled) -> Reading:
     return Reading(key, title, words, found, notes=found.notes)
 
 
-def _of_map(readers: Readers, key: str, text: str, careful: bool, report: Report) -> Reading:
+def _of_map(readers: Readers, key: str, text: str, careful: bool, report: Progress) -> Reading:
     tokens = len(readers.encoder.tokenizer.encode(text).ids)
     readers.encoder.check_length(tokens)  # else the survey would read it in windows, each by itself
     question = Question(
@@ -71,12 +71,12 @@ def _of_map(readers: Readers, key: str, text: str, careful: bool, report: Report
 def _effort(tokens: int, careful: bool) -> Effort:
     usual = replace(Effort.usual(tokens), block_words=None if tokens <= BLOCK_WORDS else 24)
     # All neurons of rf, or all words of a long text, would take minutes: care is for the search and the certificates.
-    return replace(usual, search=Ascent(), certify=Certify()) if careful else usual
+    return replace(usual, search=DefaultSearch(), certify=Certify()) if careful else usual
 
 
 def _model_effort(tokens: int, careful: bool) -> ModelEffort:
     """The worst real words of a word cost seconds: they are looked for when somebody asks (`worst_words`)."""
-    search = replace(Ascent() if careful else Ascent.quick(), memory=MEMORY)
+    search = DefaultSearch(quick=not careful, memory=MEMORY)
     some = None if tokens <= ALL_WORDS else 3 * SOME_WORDS if careful else SOME_WORDS
     return ModelEffort(search, best_words=0, searched=some)
 
@@ -101,6 +101,6 @@ def worst_words(readers: Readers, reading: Reading, text: str, start: int, job: 
         context.rows[here],
         words[0],
         Shortlist(most=96),
-        progress=lambda done: job.report(stage, done),
+        progress=part(job.report, 0.0, 1.0, stage),
     )
     return reading.with_replacements(span[0], found.best, "exact" if found.exhaustive else "shortlist")

@@ -35,6 +35,14 @@ class Audit:
     | `verdicts` | a threshold: wanted, got, low, high, passed, why |
 
     `texts` are the texts that were edited, `notes` say what was left out, `about` holds models, settings and versions.
+
+        >>> import oneword as ow
+        >>> texts = ["It was a good film, and she is great.", "He was bad, but I would really like it."]
+        >>> found = ow.audit(lambda texts: [[1, len(text)] for text in texts], texts, lengths=[8], edits=["negation"])
+        >>> found.edits[["was", "became"]].drop_duplicates().to_dict("records")[0]
+        {'was': '', 'became': 'not '}
+        >>> found.to_dict()["format"]
+        'oneword.audit/2'
     """
 
     texts: tuple[str, ...]
@@ -78,7 +86,7 @@ class Audit:
 
         Raises MissingExtraError without the extra `page`, FileFormatError if `path` cannot be written.
         """
-        from oneword.report.audit.page import render
+        from oneword.report.auditing_page import render
 
         return render(self.tables, self.about, self.notes, Path(path), command=command)
 
@@ -93,11 +101,11 @@ class Audit:
         return f"Audit({models}: {len(self.edits)} edits of {len(self.texts)} texts, {missed} verdicts missed)"
 
     def __rich__(self) -> RenderableType:
-        from oneword.report.audit.terminal import AuditView
+        from oneword.report.auditing import AuditView
 
         return AuditView(self.tables, self.about, self.notes)
 
     def _repr_html_(self) -> str:
-        from oneword.report.audit.page import notebook
+        from oneword.report.auditing import notebook
 
         return notebook(self.tables, self.about)

@@ -6,13 +6,12 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from oneword._version import __version__
+from oneword._version import versions
 from oneword.auditing import tables
 from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind
 from oneword.auditing.encoders import AuditedEncoder, encoders_of
@@ -138,7 +137,7 @@ def audit(
         "pairs": len(own.edits),
         "kinds": dict(kinds),
         **settings.model_dump(mode="json"),
-        "versions": {"oneword": __version__, **{name: version(name) for name in ("torch", "numpy", "scipy")}},
+        "versions": versions("torch", "numpy", "scipy"),
         "seconds": round(time.perf_counter() - started, 1),
     }
     joined = {name: _joined(some) for name, some in parts.items()}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
@@ -22,6 +21,7 @@ from torch import Tensor
 from oneword.bounds.layout import Array, Cell
 from oneword.bounds.position import Keys, Multipliers, Position
 from oneword.maps.attention_probe import AttentionProbe
+from oneword.progress import Progress, silent
 
 # upper/value that all positions reach before the next is tried. A target only says where this sequence stops.
 RUNGS = (3.0, 2.0, 1.6, 1.4, 1.3, 1.25, 1.2, 1.15, 1.12, 1.1, 1.08, 1.06, 1.05, 1.04, 1.03, 1.02, 1.01, 1.0)
@@ -146,7 +146,7 @@ class Ladder:
             self._compile()
             self.deadline = time.monotonic() + seconds
 
-    def climb(self, target2: float, progress: Callable[[float], None] = lambda done: None) -> Stop | None:
+    def climb(self, target2: float, progress: Progress = silent) -> Stop | None:
         """Lower `upper2` until all of it is below target2; what ended it before, if anything did.
 
         The found values only decide the rungs and which position is taken first.
@@ -161,7 +161,7 @@ class Ladder:
                     stopped = self._lower(a, goal2) or stopped
                 if stopped in (Stop.WORK, Stop.TIME):
                     return stopped
-                progress(min(1.0, self.spent / self.budget))
+                progress("certificate", min(1.0, self.spent / self.budget))
             if stopped:  # a position that does not reach this rung reaches no lower one
                 break
         return None if float(self.upper2.max()) <= target2 else stopped

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -28,9 +27,9 @@ from oneword.maps.random import LayeredProbe
 from oneword.maps.rescored_probe import RescoredProbe
 from oneword.maps.scores import Linear, ReLU, Score, Sigmoid, Softmax, Sparsemax
 from oneword.maps.transformer_probe import TransformerProbe
+from oneword.progress import Progress, silent
 from oneword.sets.constraints import Constraint
 
-Progress = Callable[[float], None]
 BOUNDED = (Softmax, ReLU, Sigmoid, Linear, Sparsemax)  # the scores that the proofs are about
 
 
@@ -82,7 +81,7 @@ def certificate(
     effort: Certify,
     *,
     any_rows: int | None = None,
-    progress: Progress = lambda done: None,
+    progress: Progress = silent,
 ) -> Certificate:
     """Certify every set of rows; `found` holds the changes a search attained.
 

@@ -8,7 +8,6 @@ DRF multiplies the norms of its layers: valid, and vacuous from a few layers on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -17,12 +16,13 @@ from torch import Tensor
 from oneword.maps.activations import RELU
 from oneword.maps.blocks import bands
 from oneword.maps.random import LayeredProbe
+from oneword.progress import Progress
 
 DENSE_WIDTH = 2048  # up to this width a k × k layer's norm is computed from its Gram matrix
 
 
 def position_bounds(
-    probe: LayeredProbe, rows: list[int], r: list[float], joint: bool, progress: Callable[[float], None]
+    probe: LayeredProbe, rows: list[int], r: list[float], joint: bool, progress: Progress
 ) -> list[float]:
     """An upper bound on ‖φ(X^i(Δ)) − φ(X)‖ for each row.
 
@@ -38,7 +38,7 @@ def position_bounds(
     for count, (row, radius) in enumerate(zip(rows, r, strict=True)):
         theta = (probe.z.double(), radius) if weighted else None
         bounds.append(gain * (radius * _block_norm(probe.block(row), theta) + rounding))
-        progress((count + 1) / len(rows))
+        progress("certificate", (count + 1) / len(rows))
     return bounds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from oneword.cli.answers import write_results
 from oneword.cli.common import dump, stages
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from oneword.bounds.certificate import Certify
-    from oneword.search.ascent import Ascent
+    from oneword.search.base import Search
     from oneword.sets.constraints import Constraint
     from oneword.text.context import Context
     from oneword.text.encoders import Encoder
@@ -49,7 +49,7 @@ class Measurement:
     within: Constraint
     words: int
     positions: Sequence[int] | None
-    search: Ascent
+    search: Search | Literal["quick"] | None
     certify: Certify
     seed: int
 

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oneword.cli.common import (
+    OUTPUT,
     Debug,
+    HtmlFile,
     JsonFile,
+    Outputs,
     Quiet,
-    check_ending,
-    dump,
+    command_line,
     like_of,
     overall,
-    writable_folder,
     write_table,
 )
 from oneword.errors import RangeError
 from oneword.files import write_whole
+from oneword.maps import registry
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-FORMAT = "oneword.comparison/1"
-INPUT, OUTPUT = "What is compared", "Output"
+INPUT = "What is compared"
 FileOption = Path | None
 
 
@@ -39,6 +38,14 @@ def compare(
         str,
         typer.Option(help="minilm (embedded), the folder of a model, or a hub name.", rich_help_panel=INPUT),
     ] = "minilm",
+    named_map: Annotated[
+        str | None,
+        typer.Option(
+            "--map",
+            help="Instead of a model, attention with random weights: attention, attention-relu, …",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
     revision: Annotated[str | None, typer.Option(help="Of a hub name: which version.", rich_help_panel=INPUT)] = None,
     layer: Annotated[int, typer.Option(help="Whose attention is shown, counted from 1.", rich_help_panel=INPUT)] = 1,
     head: Annotated[
@@ -56,9 +63,7 @@ def compare(
     dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=INPUT)] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda, …", rich_help_panel=INPUT)] = "cpu",
     top: Annotated[int, typer.Option(help="Next tokens shown, of a causal model.", rich_help_panel=OUTPUT)] = 5,
-    html: Annotated[
-        FileOption, typer.Option("--html", metavar="FILE", help="A page to read and send.", rich_help_panel=OUTPUT)
-    ] = None,
+    html: HtmlFile = None,
     json_file: JsonFile = None,
     out: Annotated[
         FileOption,
@@ -82,11 +87,12 @@ def compare(
 
     oneword compare "This is a good film" "This is not a good film" --layer 6 --out results
 
+    oneword compare "I love her much" "I love her smile" --map attention
+
     oneword compare --model path/to/a/chat/model --prompts examples/prompts.toml
     """
     from oneword.text.sources import expect_hub
 
-    expect_hub(model)  # torch takes longer to load than a hub to answer
     if (first is None) != (second is None) or (first is None and prompts is None):
         raise RangeError(
             "expected two texts, each in quotes, or --prompts FILE, got fewer: for example oneword compare "
@@ -94,70 +100,52 @@ def compare(
         )
     if top < 1:
         raise RangeError(f"expected --top of at least 1, got {top}")
-    if html is not None:
-        from oneword.report.compare.page import check_installed
-
-        check_ending("--html", html, ".html")
-        check_installed()
-    from oneword.comparison.comparison import compare as side_by_side
-    from oneword.comparison.comparison import describe_model
-    from oneword.comparison.prompts import ask, read_prompts
+    if named_map is None:
+        expect_hub(model)  # torch takes longer to load than a hub to answer
+    elif prompts is not None:
+        raise RangeError("expected --prompts with a model, got it with --map: leave one out")
+    else:
+        registry.find(named_map)
+    outputs = Outputs(html, json_file, out=out, quiet=quiet)
+    from oneword.comparison.answers import answer_prompts, read_prompts
+    from oneword.comparison.result import as_dict
+    from oneword.comparison.verb import compare as side_by_side
+    from oneword.comparison.verb import describe_model
     from oneword.maps.transformer import TransformerFeatures
 
     asked = () if prompts is None else read_prompts(prompts)
     like = like_of(dtype, device)
-    phi = TransformerFeatures.load(model, revision=revision, dtype=like.dtype, device=like.device)
-    silent = quiet or json_file == "-"
     tables: dict[str, pd.DataFrame] = {}
     weights: dict[str, np.ndarray] = {}
     texts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    about = describe_model(phi)
+    by: str | TransformerFeatures
+    by = named_map or TransformerFeatures.load(model, revision=revision, dtype=like.dtype, device=like.device)
+    about = {} if isinstance(by, str) else describe_model(by)
     if first is not None and second is not None:
-        found = side_by_side(phi, first, second, top=top)
-        tables, texts, about, notes = found.tables(layer, head), (first, second), found.about, found.notes
+        found = side_by_side(first, second, by, top=top)
+        tables, texts, about, notes = found.tables(layer, head), found.given, found.about, found.notes
         weights = dict(zip(("a", "b"), found.weights, strict=True))
-    if asked:
-        with overall(silent) as report:
-            replies = ask(phi, asked, top=top, report=report)
+    if asked and isinstance(by, TransformerFeatures):
+        with overall(outputs.silent) as progress:
+            replies = answer_prompts(by, asked, top=top, progress=progress)
         tables |= {"flips": replies.flips, "replies": replies.answers}
-    command = shlex.join(["oneword", *sys.argv[1:]])
-    if not silent:
+    if not outputs.silent:
         from rich.console import Console
 
-        from oneword.report.compare.terminal import CompareView
+        from oneword.report.comparison import CompareView
 
         Console(highlight=False).print(CompareView(tables, about, notes, layer, head))
     if html is not None:
-        from oneword.report.compare.page import render
+        from oneword.report.comparison_page import render
 
-        render(texts, tables, about, notes, html, layer=layer, head=head, command=command)
-    if json_file is not None:
-        dump(_to_json(texts, tables, about, notes, command), json_file)
-    if out is not None:
-        _write(texts, tables, weights, writable_folder(out), layer, head)
-        if not silent:
-            typer.echo(f"written to {out}: figures (*.pdf, *.svg, *.png) and tables (*.parquet)")
-
-
-def _to_json(
-    texts: tuple[str, ...],
-    tables: dict[str, pd.DataFrame],
-    about: dict[str, Any],
-    notes: tuple[str, ...],
-    command: str,
-) -> dict[str, Any]:
-    """Everything, ready for JSON; each table opens with pandas.DataFrame."""
-    from oneword.report.table import to_records
-
-    return {
-        "format": FORMAT,
-        "command": command,
-        "about": about,
-        "notes": list(notes),
-        "texts": list(texts),
-        **{name: to_records(table) for name, table in tables.items()},
-    }
+        render(texts, tables, about, notes, html, layer=layer, head=head, command=command_line())
+    outputs.write_json({"command": command_line(), **as_dict(texts, tables, about, notes)})
+    folder = outputs.folder()
+    if folder is not None:
+        _write(texts, tables, weights, folder, layer, head)
+        if not outputs.silent:
+            typer.echo(f"written to {folder}: figures (*.pdf, *.svg, *.png) and tables (*.parquet)")
 
 
 def _write(
@@ -171,7 +159,7 @@ def _write(
     """Tables, figures, and the attention of every layer and head between tokens."""
     from safetensors.numpy import save
 
-    from oneword.report.compare.figures import draw_all
+    from oneword.report.comparison_page import draw_all
 
     for name, table in tables.items():
         write_table(table, folder / f"{name}.parquet")

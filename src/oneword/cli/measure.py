@@ -196,7 +196,7 @@ def measure(
     from oneword.text.sources import expect_hub
 
     expect_hub(encoder)  # torch takes longer to load than a hub to answer
-    from oneword import Ascent, Ball, Certify, Sphere
+    from oneword import Ball, Certify, Sphere
     from oneword.cli import answers, arrays
     from oneword.cli.texts import ONE_TEXT, texts_of
 
@@ -260,8 +260,8 @@ def measure(
             if more:
                 raise RangeError(f"expected one text with --words {words}, got {1 + len(more)}: choose one (--limit 1)")
             context, able = arrays.own_words(_encoder(encoder), content, position, special, dimension, like)
-        search, certify = (Ascent.quick(), Certify.plain()) if quick else (Ascent(), certify)
-        asked = arrays.Measurement(within(context.d), words, able, search, certify, seed)
+        certify = Certify.plain() if quick else certify
+        asked = arrays.Measurement(within(context.d), words, able, "quick" if quick else None, certify, seed)
         asked.run(context, names, silent, json_file, out)
         return
 

@@ -106,10 +106,9 @@ class Asked:
 
     def _effort(self) -> Any:
         from oneword.profile.profile import Effort
-        from oneword.search.ascent import Ascent
+        from oneword.search.defaults import DefaultSearch
 
-        search = Ascent.quick() if self.quick else Ascent()
-        return Effort(search, random_words=self.real_words, per_layer=self.per_layer)
+        return Effort(DefaultSearch(quick=self.quick), random_words=self.real_words, per_layer=self.per_layer)
 
 
 def show(found: Sequence[Profiled]) -> None:

@@ -1,24 +1,99 @@
-"""How far words, layers and heads moved between two texts, as tidy tables.
+"""The words of two texts matched, and how far words, layers and heads moved between them, as tidy tables.
 
-The change of a representation h is relative, ‖h_b − h_a‖ / ‖h_a‖, as in the definition of word sensitivity.
+The change of a representation h is relative, ‖h_b − h_a‖ / ‖h_a‖, as in the definition of word sensitivity. Attention
+between words: how much a word pays to each word, and how far that is from what it pays in another text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from oneword.comparison.alignment import Pair
-from oneword.comparison.attention import between_words, distances
 from oneword.text.context import Context
 
+How = Literal["equal", "replace", "delete", "insert"]
+Key = tuple[bool, str]  # a special token is no word that is spelled like one
+Rows = Sequence[tuple[int, ...]]
 Texts = tuple[Context, Context]
 Hidden = Sequence[Float[np.ndarray, "layers n width"]]  # of each text
 Weights = Sequence[Float[np.ndarray, "layers heads n n"]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Word `a` of the first text beside word `b` of the second; None where one of them has no counterpart."""
+
+    a: int | None
+    b: int | None
+    how: How
+
+    def swapped(self) -> Pair:
+        """The same, seen from the other text."""
+        other: dict[How, How] = {"delete": "insert", "insert": "delete"}
+        return replace(self, a=self.b, b=self.a, how=other.get(self.how, self.how))
+
+
+def pair_words(a: Context, b: Context) -> tuple[Pair, ...]:
+    """Every word of both texts once, in their order; case counts, special tokens match each other.
+
+    Where several words take the place of several others, they are paired off from the first; what is left has no
+    counterpart.
+    """
+    first, second = (list(zip(text.special, text.words, strict=True)) for text in (a, b))
+    if first <= second:
+        return _matched(first, second)
+    # difflib prefers the first text where matches are equally long: the texts in one order, whichever was given first.
+    return tuple(pair.swapped() for pair in _matched(second, first))
+
+
+def _matched(a: Sequence[Key], b: Sequence[Key]) -> tuple[Pair, ...]:
+    pairs: list[Pair] = []
+    for tag, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        both = min(a1 - a0, b1 - b0)
+        pairs += [Pair(a0 + k, b0 + k, "equal" if tag == "equal" else "replace") for k in range(both)]
+        pairs += [Pair(i, None, "delete") for i in range(a0 + both, a1)]
+        pairs += [Pair(None, j, "insert") for j in range(b0 + both, b1)]
+    return tuple(pairs)
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
+def between_words(weights: Float[np.ndarray, "*heads n n"], rows: Rows) -> Float[np.ndarray, "*heads w w"]:
+    """Attention from word to word: a word receives what all its tokens receive, and pays what they pay on average."""
+    received = np.stack([weights[..., list(word)].sum(-1) for word in rows], axis=-1)
+    return np.stack([received[..., list(word), :].mean(-2) for word in rows], axis=-2)
+
+
+def distances(
+    a: Float[np.ndarray, "*heads w w"], b: Float[np.ndarray, "*heads v v"], pairs: Sequence[Pair]
+) -> Float[np.ndarray, "*heads pairs"]:
+    """Total variation distance between what the two words of each pair pay; NaN where a word has no counterpart.
+
+    Each pays 1 in all, to the words of its own text. The words of a pair are one place; a word without counterpart is a
+    place to which the other text pays nothing.
+    """
+    apart = np.abs(_placed(a, [pair.a for pair in pairs]) - _placed(b, [pair.b for pair in pairs])).sum(-1) / 2
+    apart[..., [pair.a is None or pair.b is None for pair in pairs]] = np.nan
+    return apart
+
+
+def _placed(weights: Float[np.ndarray, "*heads w w"], places: Sequence[int | None]) -> Float[np.ndarray, "*heads p p"]:
+    """The same weights place by place; 0 for a place that this text does not have."""
+    known = np.array([k for k, place in enumerate(places) if place is not None])
+    words = np.array([place for place in places if place is not None])
+    out = np.zeros((*weights.shape[:-2], len(places), len(places)))
+    out[..., known[:, None], known] = weights[..., words[:, None], words]
+    return out
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
 
 
 def pairs_table(texts: Texts, pairs: Sequence[Pair]) -> pd.DataFrame:

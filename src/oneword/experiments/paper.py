@@ -22,8 +22,9 @@ from oneword.experiments.claims import verdict
 from oneword.experiments.draws import load_encoder
 from oneword.experiments.judging import Claim, write_verdict
 from oneword.experiments.rows import fits
-from oneword.experiments.run import Plan, Progress, run
+from oneword.experiments.run import Plan, run
 from oneword.experiments.spec import load_spec
+from oneword.progress import Progress, silent
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
 
@@ -46,7 +47,7 @@ def scales() -> list[str]:
 
 def figures(scale: str) -> list[str]:
     """The names that a scale's experiments go by."""
-    folder = _specs() / choice("--scale", scale, scales())
+    folder = _specs() / choice("scale", scale, scales())
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
@@ -86,7 +87,7 @@ def reproduce(
     workers: int | None = None,
     cluster: str | None = None,
     command: str = "",
-    progress: Progress | None = None,
+    progress: Progress = silent,
     on_start: Callable[[Plan], None] | None = None,
 ) -> Reproduction:
     """Do the cells, judge the claims, draw the figures and write the page; all of it in `out`.

@@ -6,7 +6,8 @@ climbs any other. What is found is attained, hence an upper bound on the true mi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import singledispatch
 from typing import final
 
 import torch
@@ -14,32 +15,48 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.learning.functionals import Functionals
+from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import SHORT, Probe
-from oneword.search.ascent import Ascent, ascend
-from oneword.search.several import Word, choose_words
-from oneword.search.status import Status
+from oneword.maps.multihead_probe import MultiHeadProbe
+from oneword.maps.random import LayeredProbe
+from oneword.search.ascent import Ascent
+from oneword.search.base import Status
+from oneword.search.greedy import Word, choose_words
 from oneword.sets.constraints import Ball, unit
 
-# Much less than a sup of the squared change needs: the functional itself knows where to start.
-EFFORT = Ascent(random=4, steps=6, keep=4, leading=8, polish=60)
 # Downhill from the text and a little further: enough where all that counts is to get below some value.
 QUICK = Ascent(random=0, steps=3, keep=1, leading=1, polish=0)
 
 
-def by_default(search: Ascent) -> bool:
-    """Whether it is the default effort; memory alone may be set by hand."""
-    return replace(search, memory=EFFORT.memory) == EFFORT
+@dataclass(frozen=True)
+class Effort:
+    """How hard to look: `search` for the lowest value; `follow` from one trade-off of the frontier to the next."""
+
+    # Much less than a sup of the squared change needs: the functional itself knows where to start.
+    search: Ascent = Ascent(random=4, steps=6, keep=4, leading=8, polish=60)  # noqa: RUF009
+    follow: Ascent = Ascent(random=0, steps=1, keep=1, leading=4, polish=20)  # noqa: RUF009
 
 
-def suited(search: Ascent, probe: Probe) -> Ascent:
-    """The default effort spent where it counts; what was set by hand stays."""
-    if not by_default(search):
-        return search
-    if not probe.many_maxima:  # nearly linear in Δ: downhill is nearly the answer
-        return replace(search, random=0, steps=4, keep=1, leading=4, polish=30)
-    if probe.cheap and probe.n <= SHORT:  # many minima of nearly the same depth, and starts cost little
-        return replace(search, random=16, keep=8, leading=12, polish=100)
-    return search
+@singledispatch
+def effort_for(probe: Probe) -> Effort:
+    """What suits this Probe, where nobody says; registered by its type."""
+    return Effort()
+
+
+@effort_for.register(LayeredProbe)
+def _of_layers(probe: LayeredProbe) -> Effort:
+    """Nearly linear in Δ: downhill is nearly the answer."""
+    return Effort(
+        search=Ascent(random=0, steps=4, keep=1, leading=4, polish=30),
+        follow=Ascent(random=0, steps=3, keep=1, leading=4, polish=0),
+    )
+
+
+@effort_for.register(AttentionProbe)
+@effort_for.register(MultiHeadProbe)
+def _of_attention(probe: AttentionProbe | MultiHeadProbe) -> Effort:
+    """Short texts have many minima of nearly the same depth, and starts cost little there."""
+    return Effort(search=Ascent(random=16, steps=6, keep=8, leading=12, polish=100)) if probe.n <= SHORT else Effort()
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,6 @@ class FunctionalProbe(Probe):
     def __init__(self, of: Functionals, weights: tuple[float, ...], *, known: bool = True) -> None:
         self.of, self.known, self.X = of, known, of.probe.X
         self.weights = self.X.new_tensor(weights)
-        self.many_maxima, self.cheap = of.probe.many_maxima, of.probe.cheap
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -104,6 +120,9 @@ class FunctionalProbe(Probe):
         """Downhill at the text itself."""
         return unit(self.value_and_gradient(self.X[i], i)[1])[:, None]
 
+    def first_order_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"] | None:
+        return None if self.of.probe.first_order_direction(i) is None else self.leading_direction(i)
+
     def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
         downhill = self.leading_direction(i)
         known = self.of.directions(i, -self.weights, downhill[:, 0]) if self.known else None
@@ -117,7 +136,7 @@ def lowest(of: Functionals, scope: Scope) -> Lowest:
     if scope.words == 1:
         return alone
     each: dict[Word, Tensor] = {(int(row),): y for row, y in zip(alone.rows[:, 0], alone.y, strict=True)}
-    chosen, y = choose_words(probe, list(each), each, scope.words, scope.within, scope.search.memory)
+    chosen, y = choose_words(probe, list(each), each, scope.words, scope.within, scope.search)
     order = sorted(range(scope.words), key=lambda slot: chosen[slot])
     rows = alone.rows.new_tensor([chosen[slot] for slot in order]).mT
     # Beside all of them together, the best one by itself: more words never do worse.
@@ -130,5 +149,5 @@ def descend(
     probe: FunctionalProbe, rows: Int[Tensor, "p m"], scope: Scope, *, starts: Float[Tensor, "p s m d"] | None = None
 ) -> Lowest:
     """Bring h down at every set of rows, from `starts` beside the usual ones."""
-    found = ascend(probe, rows, scope.within, scope.search, seed=scope.seed, starts=starts)
+    found = scope.search.run(probe, rows, scope.within, seed=scope.seed, starts=starts)
     return Lowest(rows, torch.sinh(-found.change2.log()), found.y, found.status)

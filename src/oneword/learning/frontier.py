@@ -16,14 +16,11 @@ from jaxtyping import Float, Int
 from scipy.optimize import brentq
 from torch import Tensor
 
-from oneword.learning.descent import FunctionalProbe, Lowest, Scope, descend
+from oneword.learning.descent import FunctionalProbe, Lowest, Scope, descend, effort_for
 from oneword.learning.functionals import Functionals
 from oneword.search.ascent import Ascent
 
 STEPS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # |s|, in units in which both functionals have the same norm
-# From one s to the next, and at how many positions (`leading`); maps that are nearly linear in Δ need no polish.
-FOLLOW = Ascent(random=0, steps=1, keep=1, leading=4, polish=20)
-FOLLOW_LINEAR = Ascent(random=0, steps=3, keep=1, leading=4, polish=0)
 REFINE = 2  # further values of s for each g, at the position that leads there
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)  # of the way from the text to a path, where to look for the answer −1
 INSIDE = 1 - 1e-9  # of g is used, so that rounding does not leave γ above g
@@ -79,8 +76,7 @@ class Tradeoff:
 
     @property
     def _effort(self) -> Ascent:
-        follow = FOLLOW if self.of.probe.many_maxima else FOLLOW_LINEAR
-        return replace(follow, memory=self.scope.search.memory)
+        return replace(effort_for(self.of.probe).follow, memory=self.scope.search.memory)
 
     def _paths(
         self,

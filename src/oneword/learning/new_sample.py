@@ -22,12 +22,12 @@ from torch import Tensor
 
 from oneword import theory
 from oneword.errors import RangeError, UnknownNameError
-from oneword.learning.descent import EFFORT, QUICK, Lowest, Scope, by_default, lowest, suited
+from oneword.learning.descent import QUICK, Lowest, Scope, effort_for, lowest
 from oneword.learning.frontier import Tradeoff
 from oneword.learning.functionals import Functionals, functionals
 from oneword.maps.base import Probe
 from oneword.search.ascent import Ascent
-from oneword.search.status import Status
+from oneword.search.base import MEMORY, Status
 from oneword.sets.constraints import Ball
 
 Name = Literal["answer", "alignment", "alignment away"]
@@ -124,14 +124,16 @@ class SearchOptions(TypedDict, total=False):
     | `positions` | the rows of X that may change; all by default |
     | `words` | how many of them change at once; more than one are chosen greedily |
     | `within` | Ball() is the paper's ‖Δ‖ ≤ √d |
-    | `search` | how hard to look; the default effort is suited to the map. Its `memory` bounds the batches |
+    | `search` | how hard to look; None: as suits the map |
+    | `memory` | bytes that a batch of the default search may take |
     | `seed` | of the random starts |
     """
 
     positions: Sequence[int] | None
     words: int
     within: Ball
-    search: Ascent
+    search: Ascent | None
+    memory: int
     seed: int
 
 
@@ -189,7 +191,7 @@ class NewSample:
         by = Training.FINE_TUNED if objective is Objective.FEATURES else Training.RETRAINED
         about: tuple[Name, Training] = ("answer", training) if objective is Objective.LOSS else ("alignment", by)
         efforts = [scope]
-        if objective is Objective.LOSS and by_default(options.get("search", EFFORT)):
+        if objective is Objective.LOSS and options.get("search") is None:
             efforts.insert(0, replace(scope, search=replace(QUICK, memory=scope.search.memory)))
         changes = []
         for effort in efforts:  # a quick search is enough only where −1 is reached: it may be jumped over
@@ -249,7 +251,9 @@ class NewSample:
         if not 1 <= words <= len(rows):
             raise RangeError(f"expected words out of 1 … {len(rows)}, the positions that may change, got {words}")
         seed = _whole("seed", options.get("seed", 0))
-        search = suited(options.get("search", EFFORT), self.probe)
+        search = options.get("search")
+        if search is None:
+            search = replace(effort_for(self.probe).search, memory=options.get("memory", MEMORY))
         return Scope(rows, words, options.get("within", Ball()), search, seed)
 
     def _vector(self, name: Name, training: Training) -> Float[Tensor, " p"]:

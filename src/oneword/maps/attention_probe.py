@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 class AttentionProbe(KeyedProbe):
     """φ.at(X) for attention with a grouped score: a candidate costs O(nd + d²)."""
 
-    cheap = True
-
     def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
         check_matches(X, phi.W, phi.d)
         assert isinstance(phi.score, GroupedScore)  # AttentionFeatures.at has chosen

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, ZeroNormError
+from oneword.sets.constraints import Ball, Constraint
 from oneword.text.context import Context, check_text
 
 SHORT = 64  # words; up to here a text is searched from more starts, which cost little
@@ -32,16 +33,8 @@ class Probe(ABC):
 
     X: Float[Tensor, "n d"]
     norm: float  # ‖φ(X)‖, the denominator of Eq. 1
-    # Whether the sup may hide where `directions` does not look, so that random starts are worth their cost.
-    many_maxima: bool = True
-    # Whether a candidate costs far less than a forward pass, so that a thorough search is affordable.
-    cheap: bool = False
-    # Whether a candidate is a forward pass of a whole model, so that a search has to be frugal.
-    costly: bool = False
     # Whether slopes jump where maxima are, so that an ascent is stopped by kinks; a search also notices by itself.
     kinked: bool = False
-    # Whether words have norms of their own: lengths are then relative to ‖x_i‖, not to √d.
-    own_norms: bool = False
 
     @property
     def n(self) -> int:
@@ -78,6 +71,14 @@ class Probe(ABC):
             (gradient,) = torch.autograd.grad(value.sum(), y)
         return value.detach(), gradient
 
+    def allowed(self, within: Constraint | None) -> Constraint:
+        """The set that was asked for, if it makes sense for these words; for None the paper's ball ‖Δ‖ ≤ √d."""
+        return Ball() if within is None else within
+
+    def length2(self, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
+        """The squared length that ‖Δ‖² is relative to, for each set of rows: d, the squared norm of every word."""
+        return torch.full((len(rows),), float(self.d), dtype=self.X.dtype, device=self.X.device)
+
     def near(self, rows: tuple[int, ...]) -> Probe:
         """A Probe for changes of these rows only, free to hold what they need."""
         return self
@@ -96,6 +97,10 @@ class Probe(ABC):
 
     def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"] | None:
         """The single best guess among them, for a quick search."""
+        return None
+
+    def first_order_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"] | None:
+        """The direction that would be best if φ were linear, where the starts rely on φ being nearly so; else None."""
         return None
 
 

@@ -136,8 +136,6 @@ class Head:
 class MultiHeadProbe(Probe):
     """φ.at(X) for multi-head attention: one changed row costs O(nd + d²), or O(n p) more a head if there is a W_O."""
 
-    cheap = True
-
     def __init__(self, phi: MultiHeadAttention, X: Float[Tensor, "n d"]) -> None:
         check_matches(X, phi.W_Q, phi.d)
         self.phi, self.X = phi, X.detach()

@@ -236,8 +236,6 @@ class LoneWordFeatures(LayeredFeatures):
 class LayeredProbe(Probe):
     """RF or DRF prepared at one text; blocks that are not `held` are redrawn at every call."""
 
-    many_maxima = False  # nearly linear in Δ: what counts is the leading singular vectors, and those are known
-
     def __init__(
         self,
         phi: LayeredFeatures,
@@ -312,6 +310,9 @@ class LayeredProbe(Probe):
 
     def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
         return self.directions(i)[:, :1]
+
+    def first_order_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
+        return self.leading_direction(i)
 
     def _leading(self, rows: list[int], slopes: list[Tensor]) -> Float[Tensor, "s m d"]:
         blocks = [self.block(row) for row in rows]

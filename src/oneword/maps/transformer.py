@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
 import torch
 from jaxtyping import Float
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from oneword.checks import check_floating, check_string, whole_number
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
-from oneword.maps.base import FeatureMap, Probe, check_matches
+from oneword.maps.base import FeatureMap, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
 from oneword.maps.outputs import AS_THE_MODEL_POOLS, listed
 from oneword.maps.selection import (
@@ -32,6 +32,9 @@ from oneword.maps.selection import (
 )
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
+
+if TYPE_CHECKING:
+    from oneword.maps.transformer_probe import TransformerProbe
 
 _TOKENS_AT_ONCE = 4096  # of a batch of texts: enough to keep the cores busy, little enough for the cache
 
@@ -222,7 +225,7 @@ class TransformerFeatures(FeatureMap):
             )
         return self.encode(text.text[spans[0][0] : spans[-1][1]])
 
-    def at(self, X: Float[Tensor, "n d"]) -> Probe:
+    def at(self, X: Float[Tensor, "n d"]) -> TransformerProbe:
         from oneword.maps.transformer_probe import TransformerProbe  # which knows this class
 
         return TransformerProbe(self, X)

@@ -14,11 +14,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from oneword.errors import RangeError
 from oneword.maps.base import Probe, bytes_kept, feature_norm, replace_rows
 from oneword.maps.checkpoints import eager
 from oneword.maps.jacobian import DENSE, Gains, gains, jacobian, of_blocks
 from oneword.memory import batch_size
 from oneword.random import stream
+from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.context import check_text
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ _WORDS = 2  # of the vocabulary that a search starts toward, at each word
 class TransformerProbe(Probe):
     """φ prepared at one text X of word embeddings."""
 
-    own_norms = True
-    costly = True
     say: Callable[[float], None] = staticmethod(lambda done: None)  # hears how much of the first order is done
 
     def __init__(self, phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> None:
@@ -50,6 +50,16 @@ class TransformerProbe(Probe):
 
     def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
         return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
+
+    def allowed(self, within: Constraint | None) -> Constraint:
+        """Words have norms of their own: where nobody says, a word may move by as much."""
+        if isinstance(within, Sphere) and within.norm is None:
+            raise RangeError("expected Sphere(norm=…) or a Ball for a model whose words have norms of their own")
+        return Ball(relative=1.0) if within is None else within
+
+    def length2(self, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
+        """The mean squared norm of the rows."""
+        return self.X[rows].square().sum(-1).mean(-1)
 
     def bytes_per_candidate(self, m: int) -> int:
         return self._kept

@@ -20,14 +20,16 @@ from oneword.maps.transformer_probe import TransformerProbe
 from oneword.profile.layers import across_heads, across_layers
 from oneword.profile.noise import noise_floor
 from oneword.profile.random_words import random_words
+from oneword.progress import Progress
 from oneword.report.profile.profiled import Profiled
 from oneword.result import Sensitivity, numbers
-from oneword.search.ascent import Ascent
+from oneword.search.base import Search
+from oneword.search.defaults import DefaultSearch
 from oneword.search.shortlist import Shortlist, shortlist
-from oneword.sets.constraints import Ball, Constraint
+from oneword.sets.constraints import Constraint
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements, Vocabulary
-from oneword.sup.task import Report, Task, by_size, rows_of
+from oneword.sup.task import Task, by_size, rows_of
 from oneword.sup.verb import measure_at
 from oneword.text.context import Context
 
@@ -50,7 +52,7 @@ class Effort:
     | `searched` | how many words get a sup at all, those that a random word moves most; None: every word |
     """
 
-    search: Ascent = field(default_factory=Ascent)
+    search: Search = DefaultSearch()  # noqa: RUF009
     random_words: int = 1
     best_words: int = 2
     shortlist: Shortlist = field(default_factory=lambda: Shortlist(most=128))
@@ -70,12 +72,12 @@ def profile(
     phi: TransformerFeatures,
     text: str | Context,
     *,
-    within: Constraint = Ball(),  # noqa: B008
+    within: Constraint | None = None,
     positions: Sequence[int] | None = None,
     words: Replacements | None = None,
     effort: Effort = Effort(),  # noqa: B008
     seed: int = 0,
-    report: Report = lambda stage, done: None,
+    report: Progress = lambda stage, done: None,
     show: Callable[[Profiled], None] = lambda so_far: None,
 ) -> Profile:
     """Everything about one model at one text. `words` are the real ones to try: the vocabulary unless given.
@@ -89,7 +91,7 @@ def profile(
         raise RangeError(f"expected positions out of 0 … {len(context.words) - 1}, got {spots or 'none'}")
     clock = _Clock(report)
     probe = phi.at(context.X)
-    assert isinstance(probe, TransformerProbe)
+    within = probe.allowed(within)
     real = Vocabulary.of(phi.encoder) if words is None else words.encoded_by(phi.encoder)
     if words is not None:  # a list of which nothing fits is refused before the work
         Coverage.of(real, [(context, {i: i for i in spots})]).check(real)
@@ -204,7 +206,7 @@ def objective(phi: TransformerFeatures) -> str:
 class _Clock:
     """Progress of the whole out of the progress of its stages, and how long each took."""
 
-    report: Report
+    report: Progress
     done: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -221,7 +223,6 @@ class _Clock:
 def _first_order(probe: TransformerProbe, text: Context, spots: list[int], within: Constraint) -> dict[int, float]:
     """r‖J_i‖/‖φ‖ of each word: what its best change of length r would do if φ were linear."""
     found: dict[int, float] = {}
-    within = Ball(relative=1.0) if within == Ball() else within
     for members in by_size(text, spots):
         rows = rows_of(text, probe, members)
         radius = within.reach(probe.X[rows]).square().sum(1).sqrt()  # of all rows of a word together
@@ -274,7 +275,7 @@ def _best_words(
     best: dict[int, tuple[float, str, str]] = {}
     chosen = able[: effort.best_words]
     for count, (form, i) in enumerate(chosen):
-        part = partial(lambda before, done: say((before + done) / len(chosen)), count)
+        part = partial(lambda before, stage, done: say((before + done) / len(chosen)), count)
         listed = shortlist(probe, text.rows[i], form, effort.shortlist, seed=seed, progress=part)
         best[i] = (listed.value, listed.word, "exact" if listed.exhaustive else "shortlist")
     return best

@@ -9,8 +9,9 @@ from oneword.bounds.certificate import Certify
 from oneword.maps.base import FeatureMap, Probe
 from oneword.profile.random_words import random_words
 from oneword.result import Sensitivity
-from oneword.search.ascent import Ascent
-from oneword.sets.constraints import Ball, Constraint
+from oneword.search.base import Search
+from oneword.search.defaults import DefaultSearch
+from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
 from oneword.sup.task import Task
 from oneword.sup.verb import measure_at
@@ -25,8 +26,8 @@ def sup_and_words(
     words: Replacements,
     count: int,
     *,
-    within: Constraint = Ball(),  # noqa: B008
-    search: Ascent = Ascent(),  # noqa: B008
+    within: Constraint | None = None,
+    search: Search = DefaultSearch(),  # noqa: B008
     seed: int = 0,
     say: Callable[[str, float], None] = lambda stage, done: None,
 ) -> tuple[Sensitivity, dict[int, dict[str, float]]]:

@@ -11,10 +11,8 @@ from torch import Tensor
 
 from oneword.maps.base import Probe
 from oneword.random import stream
-from oneword.search.slopes import Slopes
+from oneword.search.base import Gradients, Rows
 from oneword.sets.constraints import Constraint
-
-Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
 
 SAME = 1e-3  # of S: two climbs that end this close have found the same height
 
@@ -75,14 +73,25 @@ def random_words(
     return torch.stack([torch.stack([words[row] for row in together], 1) for together in rows.tolist()])
 
 
+def first_starts(
+    probe: Probe, rows: Rows, within: Constraint, random: int, quick: bool, seed: int
+) -> Float[Tensor, "p s m d"]:
+    """Where to begin: along the directions that the Probe knows (`quick`: the leading one) and at random words."""
+    known = probe.leading_direction(rows) if quick else probe.directions(rows)
+    if known is None:
+        return random_words(probe.X, rows, within, max(1, random), seed, "start")
+    x = probe.X[rows][:, None].expand_as(known)
+    return torch.cat([within.toward(x, known), random_words(probe.X, rows, within, random, seed, "start")], 1)
+
+
 def with_gradient(
-    probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int, slopes: Slopes
+    probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int, gradients: Gradients
 ) -> tuple[Float[Tensor, "p s"], Float[Tensor, "p s m d"]]:
     """`change2` of s candidates for each set of rows, and its gradient."""
     i, flat = _flatten(rows, y)
-    parts = [slopes.at(probe, a, b) for a, b in _batches(probe, flat, i, memory)]
-    values, gradients = zip(*parts, strict=True)
-    return torch.cat(values).view(y.shape[:2]), torch.cat(gradients).view(y.shape)
+    parts = [gradients.at(probe, a, b) for a, b in _batches(probe, flat, i, memory)]
+    values, uphill = zip(*parts, strict=True)
+    return torch.cat(values).view(y.shape[:2]), torch.cat(uphill).view(y.shape)
 
 
 def evaluate(probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int) -> Float[Tensor, "p s"]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe
-from oneword.search.substitution import Outcome, Substitution
+from oneword.progress import Progress, silent
+from oneword.search.substitution import STAGE, Outcome, Substitution
 from oneword.sets.vocabulary import Replacements
-
-Progress = Callable[[float], None]
 
 
 def exhaust(
@@ -22,7 +19,7 @@ def exhaust(
     within: Replacements,
     *,
     memory: int = 1 << 28,
-    progress: Progress = lambda done: None,
+    progress: Progress = silent,
 ) -> Outcome:
     """What each word of m tokens does in the place of each of these words (sets of m rows)."""
     if rows.shape[1] > 1 or not isinstance(probe, AttentionProbe) or probe.X.device.type != "cpu":
@@ -37,7 +34,7 @@ def exhaust(
         out = substitution.placed(words, progress)
     for k in out.doubtful.any(1).nonzero()[:, 0].tolist():
         some = out.doubtful[k].nonzero()[:, 0]
-        again = _one_by_one(probe, rows[k : k + 1], within, memory, lambda done: None, some)
+        again = _one_by_one(probe, rows[k : k + 1], within, memory, silent, some)
         out.change2[k, some], out.distance2[k, some] = again.change2[0], again.distance2[0]
     return out
 
@@ -61,7 +58,7 @@ def _one_by_one(
         for done, y in enumerate(parts):
             with torch.no_grad():
                 found.append(near.change2(y, row.expand(len(y), -1)))
-            progress((count + (done + 1) / len(parts)) / len(rows))
+            progress(STAGE, (count + (done + 1) / len(parts)) / len(rows))
         change2.append(torch.cat(found))
         distance2.append((Y - probe.X[row]).square().sum((1, 2)))
     values = torch.stack(change2)

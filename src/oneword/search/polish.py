@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from oneword.maps.base import Probe
-from oneword.search.candidates import Candidates, Rows, pick, with_gradient
-from oneword.search.slopes import Slopes
+from oneword.progress import Progress
+from oneword.search.base import STAGE, Gradients, Rows
+from oneword.search.candidates import Candidates, pick, with_gradient
 from oneword.sets.constraints import Constraint, unit
 
 _FINALISTS = 8  # candidates of a set that go on after `_TRIAL` steps
@@ -41,8 +41,8 @@ def polish(
     within: Constraint,
     steps: int,
     memory: int,
-    slopes: Slopes,
-    progress: Callable[[float], None],
+    gradients: Gradients,
+    progress: Progress,
 ) -> Polished:
     """Ascent along the normalised gradient, the step growing on success and shrinking on failure."""
     y, begin = candidates.y, candidates.begin
@@ -50,18 +50,18 @@ def polish(
     x = probe.X[rows][:, None].expand_as(y)
     reach = within.reach(x)[..., None]  # (p, s, m, 1)
     step = torch.full_like(reach[..., :1, :], 0.3)
-    value, gradient = with_gradient(near, rows, y, memory, slopes)
+    value, gradient = with_gradient(near, rows, y, memory, gradients)
     settled = torch.zeros_like(value, dtype=torch.bool)
     recent = value
     for count in range(1, steps + 1):
         trial = within.project(x, y + step * reach * along(gradient))
-        trial_value, trial_gradient = with_gradient(near, rows, trial, memory, slopes)
+        trial_value, trial_gradient = with_gradient(near, rows, trial, memory, gradients)
         up = trial_value > value
         value = torch.where(up, trial_value, value)
         y = torch.where(up[..., None, None], trial, y)
         gradient = torch.where(up[..., None, None], trial_gradient, gradient)
         step = torch.where(up[..., None, None], step * 1.5, step * 0.4).clamp(max=3.0)
-        progress(count / steps)
+        progress(STAGE, count / steps)
         if count == _TRIAL and y.shape[1] > _FINALISTS:  # by now the better ones show
             order = value.argsort(dim=1, descending=True, stable=True)[:, :_FINALISTS]
             value, y, begin, gradient, step, x, reach, recent = (

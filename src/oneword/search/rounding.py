@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from oneword.maps.base import Probe
-from oneword.search.candidates import Rows, evaluate
+from oneword.search.base import Rows
+from oneword.search.candidates import evaluate
 from oneword.sets.constraints import Constraint
 
 TOLERANCE = 0.01  # relative error of a value at its floor

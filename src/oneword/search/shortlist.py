@@ -9,7 +9,6 @@ and exact where the set is small enough to try all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
+from oneword.progress import Progress, silent
 from oneword.random import stream
 from oneword.sets.vocabulary import Replacements
 
@@ -74,7 +74,7 @@ def shortlist(
     *,
     seed: int = 0,
     memory: int = 1 << 28,
-    progress: Callable[[float], None] = lambda done: None,
+    progress: Progress = silent,
 ) -> Listed:
     """The word that changes most in the place of the one with these rows."""
     names = words.names[len(rows)]
@@ -92,7 +92,7 @@ def shortlist(
             tried.evaluate(promising.argsort(descending=True, stable=True)[: min(effort.round, left)])
             if budget - tried.passes > 2:
                 tried.differentiate(tried.best_without_gradient())
-            progress(tried.passes / budget)
+            progress("real words", tried.passes / budget)
     order = tried.change2.argsort(descending=True, stable=True)[: min(KEPT, int(tried.known.sum()))].tolist()
     best = tuple((names[v], math.sqrt(max(float(tried.change2[v]), 0.0)) / probe.norm) for v in order)
     return Listed(best, tried.passes, budget >= len(Y))

@@ -20,6 +20,7 @@ from torch import Tensor
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore, Softmax
+from oneword.progress import Progress
 from oneword.search import kernels
 from oneword.search.kernels import VOID, Array
 from oneword.search.workers import in_threads
@@ -31,7 +32,7 @@ LARGEST = 4096  # words in a piece
 SMALL = 0.01  # changes below this, relative to what they are made of, are evaluated once more
 CANCELS = 0.1  # of a sum: if less is left after one term was taken out, it is not trusted
 
-Progress = Callable[[float], None]
+STAGE = "vocabulary"  # what progress is reported as
 
 # Unpacked arguments hide how many there are from the type checker.
 _add_rows: Callable[..., None] = kernels.add_rows
@@ -179,7 +180,7 @@ class Substitution:
         size = max(8, min(PIECE // self.probe.n, LARGEST))
         pieces = [slice(first, first + size) for first in range(0, words, size)]
         for done, _ in enumerate(in_threads(replaced, pieces), 1):
-            progress(done / len(pieces))
+            progress(STAGE, done / len(pieces))
 
     @property
     def _pooled(self) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,12 +11,12 @@ import torch
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
 from oneword.result import Sensitivity
+from oneword.search.base import Status
 from oneword.search.exhaustive import exhaust
-from oneword.search.status import Status
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements
 from oneword.substitutions import Substitutions
-from oneword.sup.task import Task, by_size, delta_of, length2_of, rows_of, table_of
+from oneword.sup.task import Task, by_size, delta_of, rows_of, table_of
 from oneword.text.context import Context
 
 
@@ -33,9 +32,9 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
     for form, members in (pair for group in by_size(text, spots) for pair in within.fitting(text, group)):
         rows = rows_of(text, probe, members)
         forms |= dict.fromkeys(members, form)
-        found = exhaust(probe, rows, form, memory=task.search.memory, progress=partial(task.say, "vocabulary"))
+        found = exhaust(probe, rows, form, memory=task.searching.memory, progress=task.progress)
         values |= zip(members, (found.change2.clamp_min(0).sqrt() / probe.norm).cpu().numpy(), strict=True)
-        relative = (found.distance2.clamp_min(0) / length2_of(probe, rows)[:, None]).sqrt()
+        relative = (found.distance2.clamp_min(0) / probe.length2(rows)[:, None]).sqrt()
         distances |= zip(members, relative.cpu().numpy(), strict=True)
     words = {i: form.names[len(text.rows[i])] for i, form in forms.items()}
     every = Substitutions(words, values, distances, {i: len(text.rows[i]) for i in values})

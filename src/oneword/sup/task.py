@@ -1,10 +1,9 @@
-"""What was asked for, and which words of a text it concerns."""
+"""The parameters of one measurement, and which words of a text it concerns."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
@@ -13,67 +12,62 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.bounds.certificate import Certify
+from oneword.checks import whole_number
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
-from oneword.search.ascent import Ascent
-from oneword.sets.constraints import Ball, Constraint, Sphere
+from oneword.progress import Progress, silent
+from oneword.search.base import Search
+from oneword.search.defaults import DefaultSearch
+from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
 from oneword.text.context import Context
-
-Report = Callable[[str, float], None]  # what is going on, and the fraction of it done
 
 
 @dataclass(frozen=True)
 class Task:
-    """What was asked for."""
+    """The parameters of one measurement, as `sensitivity` takes them; None and "quick" are what suits the map."""
 
-    within: Constraint | Replacements
-    words: int
-    positions: Sequence[int] | None
-    search: Ascent
-    certify: Certify | Literal[False]
-    baseline: int
-    seed: int
-    say: Report
+    within: Constraint | Replacements | None = None
+    words: int = 1
+    positions: Sequence[int] | None = None
+    search: Search | Literal["quick"] | None = None
+    certify: Certify | Literal[False] = Certify()  # noqa: RUF009
+    baseline: int = 64
+    seed: int = 0
+    progress: Progress = silent
 
     def __post_init__(self) -> None:
+        if self.search is None or self.search == "quick":
+            object.__setattr__(self, "search", DefaultSearch(quick=self.search == "quick"))
         for name in ("words", "baseline", "seed"):
-            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
         if self.positions is not None:
             if isinstance(self.positions, int | float):
                 raise RangeError(f"expected positions as a list, got {self.positions}: write positions=[…]")
-            object.__setattr__(self, "positions", [_whole("positions", i) for i in self.positions])
-        for name, kind in (("within", Constraint | Replacements), ("search", Ascent)):
-            if not isinstance(getattr(self, name), kind):
-                wanted = "a Ball, a Sphere or a Vocabulary (also Words, Vectors)" if name == "within" else "an Ascent"
-                raise RangeError(f"expected {name}= {wanted}, got {getattr(self, name)!r}")
+            object.__setattr__(self, "positions", [whole_number("positions", i) for i in self.positions])
+        if self.within is not None and not isinstance(self.within, Constraint | Replacements):
+            raise RangeError(
+                "expected within= a Ball, a Sphere or a Vocabulary (also Words, Vectors, a Constraint of one's own), "
+                f"got {self.within!r}"
+            )
+        if not isinstance(self.search, Search):
+            raise RangeError(f'expected search= an Ascent or another Search, "quick" or None, got {self.search!r}')
         if self.certify is not False and not isinstance(self.certify, Certify):
             raise RangeError(f"expected certify= a Certify or False, got {self.certify!r}")
         if self.baseline < 0:
             raise RangeError(f"expected baseline ≥ 0, got {self.baseline}")
 
-    def suited_to(self, probe: Probe, text: Context) -> Task:
-        """The same task for a map that has words and norms of its own."""
-        within = self.within
-        if isinstance(within, Replacements):
-            return replace(self, within=within.encoded_by(text.encoder))
-        if probe.own_norms and isinstance(within, Sphere) and within.norm is None:
-            raise RangeError("expected Sphere(norm=…) or a Ball for a model whose words have norms of their own")
-        return replace(self, within=Ball(relative=1.0)) if probe.own_norms and within == Ball() else self
+    @property
+    def searching(self) -> Search:
+        """The search, once None and "quick" are resolved."""
+        assert isinstance(self.search, Search)
+        return self.search
 
-
-def length2_of(probe: Probe, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
-    """What a squared ‖Δ‖ is relative to: d, or the rows' mean squared norm where words have norms of their own."""
-    if probe.own_norms:
-        return probe.X[rows].square().sum(-1).mean(-1)
-    return torch.full((len(rows),), float(probe.d), dtype=probe.X.dtype, device=probe.X.device)
-
-
-def _whole(name: str, value: object) -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise RangeError(f"expected whole numbers for {name}, got {value!r}") from None
+    def set_for(self, probe: Probe, text: Context) -> Constraint | Replacements:
+        """What may change; for a map that has words of its own, as it reads them."""
+        if isinstance(self.within, Replacements):
+            return self.within.encoded_by(text.encoder)
+        return probe.allowed(self.within)
 
 
 def spots_of(text: Context, probe: Probe, task: Task) -> list[int]:

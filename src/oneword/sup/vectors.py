@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -13,12 +13,11 @@ from torch import Tensor
 
 from oneword.bounds.certificate import certificate
 from oneword.maps.base import Probe
+from oneword.progress import part
 from oneword.result import Sensitivity, numbers
-from oneword.search.ascent import Ascent, Found, ascend
-from oneword.search.candidates import Rows
+from oneword.search.base import Found, Rows, Search, Status
+from oneword.search.greedy import choose_words
 from oneword.search.rounding import TOLERANCE, rounding
-from oneword.search.several import choose_words
-from oneword.search.status import Status
 from oneword.sets.constraints import Constraint
 from oneword.sup.task import Task, by_size, delta_of, rows_of, table_of
 from oneword.text.context import Context
@@ -32,7 +31,7 @@ class Change:
     value: float
     y: Float[Tensor, "rows d"]
     status: Status
-    search: Ascent
+    search: Search
     baseline: float
     floor: float  # the least value that rounding cannot explain; below it the value is 0 and nothing changes
     below: bool
@@ -64,7 +63,7 @@ def searched(probe: Probe, text: Context, spots: list[int], within: Constraint, 
         certificate=how,
         upper_kind=kind,
         provenance={
-            "search": asdict(best.search),
+            "search": best.search.describe(),
             "certificate_seconds": time.monotonic() - searched,
             "rounding": {
                 "floor": best.floor,
@@ -80,14 +79,13 @@ def _each_word(probe: Probe, text: Context, spots: list[int], within: Constraint
     """The best change of every word by itself, in the order of `spots`."""
     changes: dict[int, Change] = {}
     for members in by_size(text, spots):
-        found = ascend(
+        found = task.searching.run(
             probe,
             rows_of(text, probe, members),
             within,
-            task.search,
             baseline=task.baseline,
             seed=task.seed,
-            progress=partial(task.say, "search"),
+            progress=task.progress,
         )
         each = _changes(probe, rows_of(text, probe, members), [(i,) for i in members], found, within)
         changes |= {change.positions[0]: change for change in each}
@@ -119,8 +117,7 @@ def _jointly(probe: Probe, text: Context, each: list[Change], within: Constraint
     """Several words at once: chosen greedily, then searched together."""
     of_rows = {text.rows[change.positions[0]]: change for change in each}
     starts = {rows: change.y for rows, change in of_rows.items()}
-    say = partial(task.say, "choosing words")
-    chosen, y = choose_words(probe, list(starts), starts, task.words, within, task.search.memory, say)
+    chosen, y = choose_words(probe, list(starts), starts, task.words, within, task.searching, task.progress)
     new_rows = dict(zip(chosen, y.split([len(word) for word in chosen]), strict=True))
     chosen.sort(key=lambda word: of_rows[word].positions)
     rows = torch.tensor([[row for word in chosen for row in word]], device=probe.X.device)
@@ -129,15 +126,14 @@ def _jointly(probe: Probe, text: Context, each: list[Change], within: Constraint
     alone = [new_rows[word] if word == best else probe.X[list(word)] for word in chosen]
     alone[chosen.index(best)] = of_rows[best].y
     together = torch.cat([new_rows[word] for word in chosen])
-    found = ascend(
+    found = task.searching.run(
         probe,
         rows,
         within,
-        task.search,
         starts=torch.stack([together, torch.cat(alone)])[None],
         baseline=task.baseline,
         seed=task.seed,
-        progress=partial(task.say, "search, all at once"),
+        progress=part(task.progress, 0.0, 1.0, "search, all at once"),
     )
     positions = tuple(of_rows[word].positions[0] for word in chosen)
     return _changes(probe, rows, [positions], found, within)[0]
@@ -151,7 +147,7 @@ def _certified(
         return None, {}, "no certificate: not asked for", "none"
     # What is relative to ‖φ(X)‖ inherits the rounding of that norm.
     norm = probe.norm / (1 + 100 * torch.finfo(probe.X.dtype).eps)
-    certify = partial(certificate, effort=task.certify, progress=partial(task.say, "certificate"))
+    certify = partial(certificate, effort=task.certify, progress=task.progress)
     if task.words > 1:
         rows = torch.tensor([[row for i in best.positions for row in text.rows[i]]], device=probe.X.device)
         sizes = sorted((len(text.rows[change.positions[0]]) for change in each), reverse=True)

@@ -18,12 +18,13 @@ from oneword._version import versions
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
+from oneword.progress import Progress, silent
 from oneword.result import Sensitivity
-from oneword.search.ascent import Ascent
-from oneword.sets.constraints import Ball, Constraint
+from oneword.search.base import Search
+from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
 from oneword.sup.replacements import tried
-from oneword.sup.task import Report, Task, spots_of
+from oneword.sup.task import Task, spots_of
 from oneword.sup.vectors import searched
 from oneword.text.context import Context, as_context
 
@@ -34,14 +35,14 @@ Map = FeatureMap | nn.Module | Callable[[Tensor], Tensor]
 class Options(TypedDict, total=False):
     """The keyword arguments of `sensitivity`, for type checkers."""
 
-    within: Constraint | Replacements
+    within: Constraint | Replacements | None
     words: int
     positions: Sequence[int] | None
-    search: Ascent
+    search: Search | Literal["quick"] | None
     certify: Certify | Literal[False]
     baseline: int
     seed: int
-    progress: Report | None
+    progress: Progress
 
 
 @overload
@@ -54,14 +55,14 @@ def sensitivity(
     phi: Map,
     x: Text | list[Context] | list[Tensor] | list[np.ndarray],
     *,
-    within: Constraint | Replacements = Ball(),  # noqa: B008
+    within: Constraint | Replacements | None = None,
     words: int = 1,
     positions: Sequence[int] | None = None,
-    search: Ascent = Ascent(),  # noqa: B008
+    search: Search | Literal["quick"] | None = None,
     certify: Certify | Literal[False] = Certify(),  # noqa: B008
     baseline: int = 64,
     seed: int = 0,
-    progress: Report | None = None,
+    progress: Progress = silent,
 ) -> Sensitivity | pd.DataFrame:
     """How much can one word change?
 
@@ -72,12 +73,12 @@ def sensitivity(
     | `within` | what may change: Ball() is ‖Δ‖ ≤ √d (in trained models ‖x_i‖), Vocabulary.of(encoder) real words |
     | `words` | how many words change at once; more than one are chosen greedily among `positions` |
     | `positions` | the words that may change; all by default |
-    | `search` | Ascent() or Ascent.quick() |
+    | `search` | None: what suits the map; "quick": the same in a fraction of the time; or an Ascent(…) |
     | `certify` | Certify(target, work, seconds), Certify.plain(), or False for no upper bound |
     | `baseline` | random changes a word, for comparison; 0 draws none |
     | `progress` | called with (stage, fraction done) while the work goes on |
     """
-    task = Task(within, words, positions, search, certify, baseline, seed, progress or (lambda stage, done: None))
+    task = Task(within, words, positions, search, certify, baseline, seed, progress)
     if isinstance(x, list) and x and isinstance(x[0], Context | Tensor | np.ndarray):
         return pd.DataFrame([_measure(phi, as_context(text), task).summary() for text in x])
     return _measure(phi, as_context(cast(Text, x)), task)
@@ -92,31 +93,35 @@ def _measure(phi: Map, text: Context, task: Task) -> Sensitivity:
 
 def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started: float) -> Sensitivity:
     """The same with a Probe that is there already, for those who have more questions to it."""
-    task = task.suited_to(probe, text)
+    within = task.set_for(probe, text)
     spots = spots_of(text, probe, task)
     if not 1 <= task.words <= len(spots):
         raise RangeError(f"expected words out of 1 … {len(spots)}, the words that may change, got {task.words}")
-    if isinstance(within := task.within, Replacements):
+    if isinstance(within, Replacements):
         found = tried(probe, text, spots, within, task)
     else:
         found = searched(probe, text, spots, within, task)
-    about = _provenance(phi, text, probe, task) | dict(found.provenance) | {"seconds": time.monotonic() - started}
+    about = (
+        _provenance(phi, text, probe, within, task) | dict(found.provenance) | {"seconds": time.monotonic() - started}
+    )
     return replace(found, provenance=about)
 
 
-def _provenance(phi: FeatureMap, text: Context, probe: Probe, task: Task) -> dict[str, Any]:
+def _provenance(
+    phi: FeatureMap, text: Context, probe: Probe, within: Constraint | Replacements, task: Task
+) -> dict[str, Any]:
     return {
         "map": dict(phi.describe()),
         "text": dict(text.source),
         "n": probe.n,
         "d": probe.d,
-        "within": task.within.describe(),
+        "within": within.describe(),
         "words": task.words,
         "positions": "all" if task.positions is None else list(task.positions),
         "text_words": len(text.words),
         "fingerprint": _fingerprint(text.X),
         "words_chosen": "greedily" if task.words > 1 else "every one tried",
-        "search_asked_for": asdict(task.search),
+        "search_asked_for": task.searching.describe(),
         "certify": asdict(task.certify) if task.certify else None,
         "baseline": task.baseline,
         "seed": task.seed,

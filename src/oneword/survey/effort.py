@@ -7,12 +7,14 @@ the search, refined certificates, neurons and words of rf) is named in `notes`; 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oneword.bounds.certificate import Certify
 from oneword.maps.base import SHORT
 from oneword.maps.registry import has_blocks
 from oneword.search.ascent import Ascent
+from oneword.search.base import Search
+from oneword.search.defaults import DefaultSearch
 
 MIDDLING = 160  # tokens; a whole vocabulary costs about n³: up to here it is searched in a few seconds
 
@@ -32,14 +34,14 @@ class Effort:
     | `block_candidates` | `candidates` of rf and drf, for which every candidate costs k·d |
     """
 
-    search: Ascent
+    search: Search
     certify: Certify
     baseline: int = 32
     candidates: int | None = None
     neurons: int | None = None
     block_words: int | None = None
     block_candidates: int | None = None
-    block_search: Ascent = field(default_factory=Ascent.quick)
+    block_search: Search = DefaultSearch(quick=True)  # noqa: RUF009
 
     @classmethod
     def usual(cls, tokens: int) -> Effort:
@@ -48,7 +50,7 @@ class Effort:
             search = Ascent(random=4, steps=12, keep=2, leading=SHORT, polish=30)
             return cls(search, Certify(work=3.0), neurons=1024, block_words=12, block_candidates=64)
         return cls(
-            Ascent.quick(),
+            DefaultSearch(quick=True),
             Certify(work=5.0),
             baseline=8,
             candidates=None if tokens <= MIDDLING else 10_000,
@@ -61,7 +63,7 @@ class Effort:
     def quick(cls) -> Effort:
         """One start a word, the closed-form certificate."""
         return cls(
-            Ascent.quick(),
+            DefaultSearch(quick=True),
             Certify.plain(),
             baseline=8,
             candidates=2_000,
@@ -73,14 +75,14 @@ class Effort:
     @classmethod
     def thorough(cls, certify: Certify) -> Effort:
         """The full search of the library, certificates refined, every neuron and every word."""
-        return cls(Ascent(), certify, baseline=64, block_search=Ascent())
+        return cls(DefaultSearch(), certify, baseline=64, block_search=DefaultSearch())
 
     @staticmethod
     def seeds(tokens: int) -> int:
         """How many draws of the weights, where nobody says."""
         return 3 if tokens <= SHORT else 1
 
-    def search_of(self, name: str) -> Ascent:
+    def search_of(self, name: str) -> Search:
         return self.block_search if has_blocks(name) else self.search
 
     def candidates_of(self, name: str) -> int | None:

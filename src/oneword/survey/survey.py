@@ -13,12 +13,12 @@ import torch
 
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap
+from oneword.progress import Progress
 from oneword.random import stream
 from oneword.result import Sensitivity
 from oneword.sets import coverage
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
-from oneword.sup.task import Report
 from oneword.sup.verb import sensitivity
 from oneword.survey.effort import Effort
 from oneword.survey.question import Question
@@ -58,7 +58,7 @@ class Survey:
 
 
 def survey(
-    texts: Sequence[str], encoder: Encoder, question: Question, report: Report = lambda stage, done: None
+    texts: Sequence[str], encoder: Encoder, question: Question, report: Progress = lambda stage, done: None
 ) -> Survey:
     """Every word of every text that may change, under every map and seed."""
     windows = windows_of(texts, encoder, question)
@@ -128,7 +128,7 @@ def _pairs(lines: Sequence[dict[str, Any]], seeds: int) -> dict[str, int]:
     return {name: count // seeds for name, count in found.items()}
 
 
-def _onward(report: Report, title: str, job: int, jobs: int) -> Report:
+def _onward(report: Progress, title: str, job: int, jobs: int) -> Progress:
     """The progress of one job as a part of all; it never goes back, though stages begin anew."""
     furthest = 0.0
 
@@ -215,7 +215,7 @@ class _Job:
     seed: int
     question: Question
 
-    def run(self, say: Report) -> _Found:
+    def run(self, say: Progress) -> _Found:
         context, question = self.window.context, self.question
         phi = registry.draw(
             self.name,
@@ -254,7 +254,7 @@ class _Job:
         able, most = self.window.positions, self.effort.block_words
         return spread_positions(able, most if registry.has_blocks(self.name) and most is not None else len(able))
 
-    def _among_words(self, phi: FeatureMap, say: Report) -> tuple[Sensitivity | None, Replacements | None]:
+    def _among_words(self, phi: FeatureMap, say: Progress) -> tuple[Sensitivity | None, Replacements | None]:
         words = self.question.words
         if words is None:
             return None, None

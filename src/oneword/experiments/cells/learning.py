@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oneword.errors import RangeError
@@ -11,7 +11,6 @@ from oneword.experiments import costs
 from oneword.experiments.cell import TextCell, choice, real, several, whole
 from oneword.experiments.draws import draw_labelled, draw_maps, trial_seed
 from oneword.learning import Interpolator, NewSample, Objective, Training, WordChange
-from oneword.learning.descent import EFFORT
 from oneword.learning.new_sample import SearchOptions
 from oneword.random import stream
 
@@ -92,7 +91,7 @@ class LearningCell(TextCell):
     def _changes(self, sample: NewSample, index: int) -> Iterator[WordChange]:
         options = SearchOptions(
             positions=self._positions(index),
-            search=replace(EFFORT, memory=self.memory),
+            memory=self.memory,
             seed=trial_seed(self, "search", index),
         )
         for training in self.trainings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -20,7 +20,7 @@ from oneword.maps.rescored_probe import RescoredProbe
 from oneword.memory import batch_size
 from oneword.random import stream
 from oneword.result import Sensitivity
-from oneword.search.ascent import Ascent
+from oneword.search.defaults import DefaultSearch
 from oneword.sup.verb import sensitivity
 
 POSITIONS = ("all", "one", "first")
@@ -88,7 +88,7 @@ class SensitivityCell(TextCell):
             drawn.text,
             words=self.changed,
             positions=None if only is None else [only],
-            search=replace(Ascent() if self.search == "full" else Ascent.quick(), memory=self.memory),
+            search=DefaultSearch(quick=self.search == "quick", memory=self.memory),
             certify=effort(self.certify),
             baseline=self.baseline,
             seed=trial_seed(self, "search"),
@@ -183,7 +183,7 @@ class ReviewCell(TextCell):
             found = sensitivity(
                 phi,
                 drawn.text,
-                search=replace(Ascent(), memory=self.memory),
+                search=DefaultSearch(memory=self.memory),
                 certify=effort(self.certify),
                 baseline=self.baseline,
                 seed=trial_seed(self, "search"),

@@ -19,14 +19,14 @@ from oneword.maps.transformer_probe import TransformerProbe
 from oneword.profile.profile import objective
 from oneword.profile.sup import sup_and_words
 from oneword.random import stream
-from oneword.search.ascent import Ascent
+from oneword.search.frugal import FrugalAscent
 from oneword.sets.vocabulary import Vocabulary
 from oneword.text.context import Context, spread_positions
 from oneword.text.corpora import Corpus
 from oneword.text.encoders import Encoder
 
 # The same for every length, so that an exponent is the model's and not the search's.
-SEARCH = Ascent(random=0, steps=8, keep=1, leading=2, polish=60)
+SEARCH = FrugalAscent(random=0, steps=8, keep=1, leading=2, polish=60)
 _FLOPS = 3e10  # multiply-adds a second, twice, of a forward pass on one core
 _BYTES_A_WEIGHT = 4
 

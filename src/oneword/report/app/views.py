@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from oneword.report.app.reading import SHADES, Reading
-from oneword.report.compare.compared import Tables, names_of
-from oneword.report.compare.page import attention_maps, pair_cards, pair_columns
+from oneword.report.comparison import Tables, names_of
+from oneword.report.comparison_page import attention_maps, pair_cards, pair_columns
 from oneword.report.profile.lengths import lengths_plot
 from oneword.report.profile.page import layers_heat
 from oneword.report.table import shown

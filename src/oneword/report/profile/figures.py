@@ -7,7 +7,7 @@ import pandas as pd
 from oneword.errors import RangeError
 from oneword.plot import Axis, Heat, Panel, Plot
 from oneword.plot.print import NAMED, Drawing, draw
-from oneword.report.compare.figures import heads
+from oneword.report.comparison_page import heads
 from oneword.report.profile.lengths import lengths_plot
 from oneword.report.profile.profiled import Profiled
 

@@ -11,12 +11,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.maps.base import Probe
-from oneword.search.ascent import Ascent, Progress, ascend
+from oneword.progress import Progress, silent
+from oneword.search.base import Search
 from oneword.sets.constraints import Constraint
 
 Word = tuple[int, ...]  # the rows of one word
-
-_SETTLE = Ascent(random=0, steps=4, keep=1, leading=1, polish=0)
 
 
 def choose_words(
@@ -25,14 +24,14 @@ def choose_words(
     alone: dict[Word, Float[Tensor, "rows d"]],
     m: int,
     within: Constraint,
-    memory: int,
-    progress: Progress = lambda done: None,
+    search: Search,
+    progress: Progress = silent,
 ) -> tuple[list[Word], Float[Tensor, "rows d"]]:
     """m words and new rows for them. `alone` holds the best change of each word by itself, where the choice starts."""
     if m == len(candidates):
         return candidates, torch.cat([alone[word] for word in candidates])
     everything = tuple(sorted(row for word in candidates for row in word))
-    near = probe.near(everything) if probe.rows_at_once(memory) >= len(everything) else probe
+    near = probe.near(everything) if probe.rows_at_once(search.memory) >= len(everything) else probe
     chosen: list[Word] = []
     y = probe.X.new_zeros((0, probe.d))
     for count in range(m):
@@ -43,9 +42,9 @@ def choose_words(
         chosen.append(best)
         y = torch.cat([y, alone[best]])
         if count:
-            found = ascend(near, _rows(chosen, probe)[None], within, _SETTLE, starts=y[None, None])
+            found = search.settle(near, _rows(chosen, probe)[None], within, y[None, None])
             y = found.y[0]
-        progress((count + 1) / m)
+        progress("choosing words", (count + 1) / m)
     return chosen, y
 
 

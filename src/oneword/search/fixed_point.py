@@ -25,7 +25,7 @@ AT_REST = 3e-8  # ‖T(u) − u‖: the value is quadratic in it, so its 15th di
 WithGradient = Callable[[Float[Tensor, "m d"]], tuple[float, Float[Tensor, "m d"]]]
 
 
-def climb_alone(
+def climb_to_fixed_point(
     with_gradient: WithGradient, x: Float[Tensor, "m d"], y: Float[Tensor, "m d"], within: Constraint, steps: int
 ) -> tuple[float, Float[Tensor, "m d"]]:
     """The best value on the way up from y, and where it was attained."""

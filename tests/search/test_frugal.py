@@ -10,10 +10,9 @@ from torch import Tensor
 import oneword as ow
 from oneword.maps.base import Probe
 from oneword.maps.transformer import TransformerFeatures
-from oneword.search.ascent import ascend
-from oneword.search.race import Field, race
-from oneword.search.slopes import Slopes
-from oneword.search.status import Status
+from oneword.search.base import Gradients, Search, Status
+from oneword.search.defaults import DefaultSearch
+from oneword.search.frugal import Field, FrugalAscent, scout_and_climb
 from oneword.sets.constraints import unit
 from tests.text.tiny_models import write_model
 
@@ -39,16 +38,14 @@ def values(probe: Probe, y: Tensor) -> Tensor:
     return probe.change2(y, torch.arange(len(y)))
 
 
-def costly(function: object, X: Tensor) -> Probe:
-    """A cheap map, searched as a model is."""
-    probe = ow.ModuleFeatures(function, batched=True).at(X)  # type: ignore[arg-type]
-    probe.costly = True
-    return probe
+def probe_of(function: object, X: Tensor) -> Probe:
+    """A plain map, to be searched as a model is."""
+    return ow.ModuleFeatures(function, batched=True).at(X)  # type: ignore[arg-type]
 
 
 def climbed(probe: Probe, starts: Tensor, **effort: int) -> Field:
     usual = {"steps": 16, "keep": 1, "leading": 1, "polish": 20, "memory": 1 << 30} | effort
-    return race(probe, every(probe), ow.Ball(), starts[:, :, None], slopes=Slopes(), **usual)
+    return scout_and_climb(probe, every(probe), ow.Ball(), starts[:, :, None], gradients=Gradients(), **usual)
 
 
 def bump(w: Tensor) -> object:
@@ -69,9 +66,11 @@ def long_search(probe: Probe, row: int) -> float:
     return float(best.max().sqrt())
 
 
-@pytest.mark.parametrize(("search", "bar"), [(ow.Ascent(), 0.92), (ow.Ascent.quick(), 0.75)], ids=["full", "quick"])
-def test_the_best_two_words_of_a_model_come_near_a_long_search(probe: Probe, search: ow.Ascent, bar: float) -> None:
-    found = ascend(probe, every(probe), WITHIN, search).change2.sqrt()
+@pytest.mark.parametrize(
+    ("search", "bar"), [(DefaultSearch(), 0.92), (DefaultSearch(quick=True), 0.75)], ids=["full", "quick"]
+)
+def test_the_best_two_words_of_a_model_come_near_a_long_search(probe: Probe, search: Search, bar: float) -> None:
+    found = search.run(probe, every(probe), WITHIN).change2.sqrt()
     for row in found.argsort(descending=True)[:2].tolist():
         assert float(found[row]) >= bar * long_search(probe, row)
 
@@ -79,7 +78,7 @@ def test_the_best_two_words_of_a_model_come_near_a_long_search(probe: Probe, sea
 def test_what_one_position_finds_is_handed_on_to_all() -> None:
     X = ow.gaussian(12, 8, seed=0).X
     w = X.mean(0)
-    probe = costly(bump(w), X)
+    probe = probe_of(bump(w), X)
     starts = ow.Ball().toward(X, X - w)[:, None].clone()  # away from w …
     starts[5, 0] = w + 0.5  # … but for one position
     inside = ow.Ball().project(X, w.expand_as(X))
@@ -89,7 +88,7 @@ def test_what_one_position_finds_is_handed_on_to_all() -> None:
 def test_a_position_where_a_start_of_its_own_does_more_keeps_it() -> None:
     X = ow.gaussian(12, 8, seed=0).X
     own = ow.Ball().toward(X, X.flip(0) - X)  # at each position another word is the one that counts
-    probe = costly(lambda Y: 1 + torch.exp(-(Y - own).square().sum(-1)).sum(-1, keepdim=True), X)
+    probe = probe_of(lambda Y: 1 + torch.exp(-(Y - own).square().sum(-1)).sum(-1, keepdim=True), X)
     starts = ow.Ball().project(X, own + 0.1)[:, None]
     assert ((climbed(probe, starts).y[:, 0] - own).norm(dim=1) < 0.1).all()
 
@@ -98,15 +97,19 @@ def test_a_position_where_a_start_of_its_own_does_more_keeps_it() -> None:
 def test_starts_that_end_at_the_same_height_count_as_converged(quick: bool) -> None:
     X = ow.gaussian(5, 6, seed=1).X
     longest = torch.tensor([3.0, 1, 1, 1, 1, 1]).to(X)
-    search = ow.Ascent.quick() if quick else ow.Ascent(random=2, steps=16, keep=2, leading=2, polish=80)
-    probe = costly(lambda Y: Y * longest, X)
+    search = (
+        FrugalAscent.suited_to(5, quick=True)
+        if quick
+        else FrugalAscent(random=2, steps=16, keep=2, leading=2, polish=80)
+    )
+    probe = probe_of(lambda Y: Y * longest, X)
     status = Status.QUICK if quick else Status.CONVERGED
-    assert ascend(probe, every(probe), ow.Ball(), search).status is status
+    assert search.run(probe, every(probe), ow.Ball()).status is status
 
 
 def test_a_single_start_never_agrees() -> None:
     X = ow.gaussian(1, 6, seed=1).X
-    assert not climbed(costly(lambda Y: 2 * Y, X), ow.Ball().toward(X, X)[:, None]).agree.any()
+    assert not climbed(probe_of(lambda Y: 2 * Y, X), ow.Ball().toward(X, X)[:, None]).agree.any()
 
 
 def test_starts_that_end_at_different_heights_do_not_agree() -> None:
@@ -116,7 +119,7 @@ def test_starts_that_end_at_different_heights_do_not_agree() -> None:
         return 1 + torch.exp(-(Y - 1).square().sum(-1)) + 2 * torch.exp(-(Y + 1).square().sum(-1))
 
     starts = torch.stack([torch.full_like(X, 0.9), torch.full_like(X, -0.9)], 1)
-    found = climbed(costly(two_hills, X), starts, keep=2)
+    found = climbed(probe_of(two_hills, X), starts, keep=2)
     assert not found.agree.any()
     torch.testing.assert_close(found.y[0, 0], torch.full((4,), -1.0, dtype=torch.float64), rtol=0, atol=0.05)
 
@@ -131,7 +134,7 @@ def test_the_leading_words_climb_longest_and_from_several_starts(probe: Probe, m
         return plain(self, y, i)
 
     monkeypatch.setattr(type(probe), "value_and_gradient", watched)
-    found = ascend(probe, every(probe), WITHIN, ow.Ascent(random=0, steps=4, keep=2, leading=2, polish=20))
+    found = FrugalAscent(random=0, steps=4, keep=2, leading=2, polish=20).run(probe, every(probe), WITHIN)
     best = int(found.change2.argmax())
     assert len(seen[best]) > min(len(words) for words in seen.values())
     # Its last climbs, side by side, came from different places and stayed apart.
@@ -140,18 +143,18 @@ def test_the_leading_words_climb_longest_and_from_several_starts(probe: Probe, m
 
 
 def test_the_same_call_gives_the_same_bits_and_batches_change_nothing(probe: Probe) -> None:
-    search = ow.Ascent(random=1, steps=3, keep=2, leading=2, polish=6)
-    a, b = (ascend(probe, every(probe), WITHIN, search, seed=3) for _ in range(2))
+    search = FrugalAscent(random=1, steps=3, keep=2, leading=2, polish=6)
+    a, b = (search.run(probe, every(probe), WITHIN, seed=3) for _ in range(2))
     assert torch.equal(a.change2, b.change2)
     assert torch.equal(a.y, b.y)
-    small = ascend(probe, every(probe), WITHIN, ow.Ascent(1, 3, 2, 2, 6, memory=1), seed=3)
+    small = FrugalAscent(1, 3, 2, 2, 6, memory=1).run(probe, every(probe), WITHIN, seed=3)
     torch.testing.assert_close(a.change2, small.change2, rtol=1e-8, atol=0)
 
 
-@pytest.mark.parametrize("search", [ow.Ascent(1, 2, 2, 2, 5), ow.Ascent.quick()], ids=["full", "quick"])
-def test_progress_rises_to_one(probe: Probe, search: ow.Ascent) -> None:
+@pytest.mark.parametrize("search", [FrugalAscent(1, 2, 2, 2, 5), DefaultSearch(quick=True)], ids=["full", "quick"])
+def test_progress_rises_to_one(probe: Probe, search: Search) -> None:
     heard: list[float] = []
-    ascend(probe, every(probe), WITHIN, search, progress=heard.append)
+    search.run(probe, every(probe), WITHIN, progress=lambda stage, done: heard.append(done))
     assert heard == sorted(heard)
     assert heard[0] < 0.2
     assert heard[-1] == pytest.approx(1)
@@ -159,8 +162,8 @@ def test_progress_rises_to_one(probe: Probe, search: ow.Ascent) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_any_number_of_positions_is_searched(probe: Probe, count: int) -> None:
-    search = ow.Ascent(random=0, steps=2, keep=2, leading=3, polish=4)
-    found = ascend(probe, every(probe)[:count], WITHIN, search)
+    search = FrugalAscent(random=0, steps=2, keep=2, leading=3, polish=4)
+    found = search.run(probe, every(probe)[:count], WITHIN)
     starts = probe.directions(every(probe)[:count])
     assert starts is not None
     at = WITHIN.toward(probe.X[:count, None], starts[:, :, 0])

@@ -10,7 +10,6 @@ candidates are shaken, less each time, and climb again (basin hopping). The best
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,10 +18,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.maps.base import SHORT, Probe
+from oneword.progress import Progress
 from oneword.random import stream
-from oneword.search.candidates import Candidates, Rows, larger, random_words, stacked, with_gradient
+from oneword.search.base import STAGE, Gradients, Rows
+from oneword.search.candidates import Candidates, larger, random_words, stacked, with_gradient
 from oneword.search.polish import along
-from oneword.search.slopes import Slopes
 from oneword.sets.constraints import Constraint
 
 _LAST_STEP = 1e-3  # of the reach
@@ -36,7 +36,7 @@ KINKED, SATURATED = (0.6, 0.3, 0.1), (0.6, 0.4, 0.3, 0.2, 0.1, 0.05)
 _COPIES = 6  # shaken ones of each candidate, beside itself
 
 
-def wander(
+def hop(
     probe: Probe,
     rows: Rows,
     candidates: Candidates,
@@ -46,23 +46,23 @@ def wander(
     steps: int,
     shakes: tuple[float, ...],
     memory: int,
-    slopes: Slopes,
+    gradients: Gradients,
     seed: int,
-    progress: Callable[[float], None],
+    progress: Progress,
 ) -> Candidates:
     """The best of `candidates` and of `random` further starts a set; the leading sets climb longer, and are shaken.
 
     `steps` is what a polish takes: a random start gets two fifths of it, a leading set four thirds, a shaken one half.
     """
-    up = _Climb(probe, within, memory, slopes)
+    up = _Climb(probe, within, memory, gradients)
     field = candidates.best(_WIDTH)
     lead = _leading(field, _POSITIONS)
     fresh = _unclimbed(random_words(probe.X, rows[lead], within, random, seed, "wander"))
     field = field.put(lead, field.sets(lead).beside(up(rows[lead], fresh, 2 * steps // 5)).best(_WIDTH))
-    progress(0.8)
+    progress(STAGE, 0.8)
     lead = _leading(field, _LONGER)
     field = field.put(lead, up(rows[lead], field.sets(lead), 4 * steps // 3).best(_WIDTH))
-    progress(0.9)
+    progress(STAGE, 0.9)
     for shake in shakes:
         lead = _leading(field, _SHAKEN)
         some = field.sets(lead)
@@ -70,7 +70,7 @@ def wander(
         parents, rest = some.pick(order[:, :_EACH]), some.pick(order[:, _EACH:])
         children = up(rows[lead], _shaken(probe, rows[lead], parents, within, shake, seed), steps // 2, shake)
         field = field.put(lead, _families(parents, children).beside(rest).best(_WIDTH))
-    progress(1.0)
+    progress(STAGE, 1.0)
     return field
 
 
@@ -103,8 +103,8 @@ def _families(parents: Candidates, children: Candidates) -> Candidates:
 class _Climb:
     """Momentum under one map and one constraint."""
 
-    def __init__(self, probe: Probe, within: Constraint, memory: int, slopes: Slopes) -> None:
-        self.probe, self.within, self.memory, self.slopes = probe, within, memory, slopes
+    def __init__(self, probe: Probe, within: Constraint, memory: int, gradients: Gradients) -> None:
+        self.probe, self.within, self.memory, self.gradients = probe, within, memory, gradients
 
     def __call__(self, rows: Rows, start: Candidates, steps: int, widest: float = 1.0) -> Candidates:
         """The best of each climb; `widest` is its first step, of the reach."""
@@ -119,7 +119,7 @@ class _Climb:
         reach = self.within.reach(x)[..., None]
         mean, keep = torch.zeros_like(y), min(0.9, max(0.0, 1 - 8 / steps))
         for k in range(steps):
-            value, gradient = with_gradient(near, rows, y, self.memory, self.slopes)
+            value, gradient = with_gradient(near, rows, y, self.memory, self.gradients)
             best, best_y = larger(best, best_y, value, y)
             mean = keep * mean + (1 - keep) * along(gradient)
             length = widest * (1 + math.cos(math.pi * k / steps)) / 2 + _LAST_STEP

@@ -15,13 +15,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from oneword.maps.base import Probe
-from oneword.search.slopes import Slopes
+from oneword.errors import RangeError
+from oneword.maps.base import SHORT, Probe
+from oneword.progress import Progress, silent
+from oneword.search.base import MEMORY, STAGE, Found, Gradients, Rows, Search, Status
+from oneword.search.candidates import evaluate, first_starts, random_words
 from oneword.sets.constraints import Constraint, unit
 
 _SCOUTS = 8  # at most, unless more sets lead
@@ -32,6 +36,81 @@ _SHORT = 20
 _NARROW = 0.3  # of that: from a candidate that has climbed already, wider steps would throw it back
 _LONG = 40  # steps; from here on a climb forgets more slowly
 _AGREE = 1e-3  # relative difference of S up to which two starts count as having found the same
+
+
+@final
+@dataclass(frozen=True)
+class FrugalAscent(Search):
+    """How hard to search where every candidate is a forward pass of a whole model.
+
+    | field | meaning |
+    |---|---|
+    | `random` | random starts a position, beside those the map knows |
+    | `steps` | steps of every position |
+    | `keep` | candidates of a position that climb |
+    | `leading` | how many positions climb further |
+    | `polish` | their further steps |
+    | `quick` | begin at the leading start of the map alone |
+    | `memory` | bytes a batch may take |
+    """
+
+    random: int = 0
+    steps: int = 4
+    keep: int = 1
+    leading: int = 3
+    polish: int = 60
+    quick: bool = False
+    memory: int = MEMORY
+
+    def __post_init__(self) -> None:
+        for name, least in (("random", 0), ("polish", 0), ("steps", 1), ("keep", 1), ("leading", 1), ("memory", 1)):
+            if not getattr(self, name) >= least:
+                raise RangeError(f"expected FrugalAscent({name}=…) ≥ {least}, got {getattr(self, name)}")
+
+    @classmethod
+    def suited_to(cls, n: int, *, quick: bool = False, memory: int = MEMORY) -> FrugalAscent:
+        """What suits a text of n words: about nine forward and backward passes a word in long texts."""
+        if quick and SHORT // 2 < n <= SHORT:  # so many words: few steps at each, and long climbs at the best two
+            return cls(steps=2, leading=2, polish=4 * n - 36, quick=True, memory=memory)
+        if quick:
+            return cls(steps=6 if n <= SHORT else 4, leading=2, polish=min(56, 16 + n), quick=True, memory=memory)
+        if n <= SHORT:
+            return cls(random=1, steps=16, keep=2, leading=4 + n // 16, polish=200, memory=memory)
+        return cls(memory=memory)
+
+    def run(
+        self,
+        probe: Probe,
+        rows: Rows,
+        within: Constraint,
+        *,
+        starts: Float[Tensor, "p s m d"] | None = None,
+        baseline: int = 0,
+        seed: int = 0,
+        progress: Progress = silent,
+    ) -> Found:
+        own, gradients = first_starts(probe, rows, within, self.random, self.quick, seed), Gradients()
+        found = scout_and_climb(
+            probe,
+            rows,
+            within,
+            own if starts is None else torch.cat([starts, own], 1),
+            steps=self.steps,
+            keep=self.keep,
+            leading=self.leading,
+            polish=self.polish,
+            memory=self.memory,
+            gradients=gradients,
+            progress=progress,
+        )
+        random = random_words(probe.X, rows, within, baseline, seed, "baseline")
+        agree = bool(found.agree[found.change2.argmax()])
+        status = Status.QUICK if self.quick else Status.CONVERGED if agree else Status.STEP_LIMIT
+        status = status if gradients.seen else Status.ZERO_GRADIENT
+        return Found(found.change2, found.y, evaluate(probe, rows, random, self.memory), status, self)
+
+    def settle(self, probe: Probe, rows: Rows, within: Constraint, starts: Float[Tensor, "p s m d"]) -> Found:
+        return FrugalAscent(steps=4, leading=1, polish=0, quick=True).run(probe, rows, within, starts=starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +164,7 @@ class _Pool:
         return _Pool(change2, y, origin)
 
 
-def race(
+def scout_and_climb(
     probe: Probe,
     rows: Int[Tensor, "p m"],
     within: Constraint,
@@ -96,8 +175,8 @@ def race(
     leading: int,
     polish: int,
     memory: int,
-    slopes: Slopes,
-    progress: Callable[[float], None] = lambda done: None,
+    gradients: Gradients,
+    progress: Progress = silent,
 ) -> Field:
     """Scouts climb and hand on; all sets climb `steps` from their best `keep` candidates, the leading ones `polish`.
 
@@ -113,12 +192,12 @@ def race(
     total = tries + keep * (scouts * scouting + p * steps) + last * leading * polish
     done = 0.0
 
-    def say(more: float) -> None:
+    def worked(more: float) -> None:
         nonlocal done
         done += more
-        progress(min(1.0, done / total))
+        progress(STAGE, min(1.0, done / total))
 
-    climb = _Climb(probe, within, memory, slopes, say)
+    climb = _Climb(probe, within, memory, gradients, worked)
     pool = raw = _sorted(climb.values(rows, starts), starts)
     first = pool.ranking[:scouts]
     pool = pool.merged_at(first, climb.up(rows[first], pool.at(first).best(keep), scouting))
@@ -172,16 +251,16 @@ class _Climb:
     """Batches of candidates under one map and one constraint; remembers which origins have climbed."""
 
     def __init__(
-        self, probe: Probe, within: Constraint, memory: int, slopes: Slopes, say: Callable[[float], None]
+        self, probe: Probe, within: Constraint, memory: int, gradients: Gradients, worked: Callable[[float], None]
     ) -> None:
-        self.probe, self.within, self.memory, self.slopes, self.say = probe, within, memory, slopes, say
+        self.probe, self.within, self.memory, self.gradients, self.worked = probe, within, memory, gradients, worked
         self.climbed = torch.zeros(0, dtype=torch.long, device=probe.X.device)
 
     def values(self, rows: Int[Tensor, "p m"], y: Float[Tensor, "p s m d"]) -> Float[Tensor, "p s"]:
         i, flat = rows[:, None].expand(y.shape[:3]).flatten(0, 1), y.flatten(0, 1)
         with torch.no_grad():
             parts = [self.probe.change2(a, b) for a, b in self._batches(flat, i)]
-        self.say(len(flat) / 3)
+        self.worked(len(flat) / 3)
         return torch.cat(parts).view(y.shape[:2])
 
     def up(self, rows: Int[Tensor, "p m"], begin: _Pool, steps: int) -> _Pool:
@@ -205,13 +284,13 @@ class _Climb:
         best, best_y = torch.full((len(y),), -torch.inf, dtype=y.dtype, device=y.device), y
         mean = torch.zeros_like(y)
         for k in range(steps):
-            value, gradient = self.slopes.at(self.probe, y, i)
+            value, gradient = self.gradients.at(self.probe, y, i)
             better = value > best
             best, best_y = torch.where(better, value, best), torch.where(better[:, None, None], y, best_y)
             mean = memory * mean + (1 - memory) * _direction(gradient)
             length = (wide * ((1 + math.cos(math.pi * k / steps)) / 2) + _LAST_STEP)[:, None, None]
             y = self.within.project(x, y + length * reach * _direction(mean))
-            self.say(len(y))
+            self.worked(len(y))
         with torch.no_grad():
             value = self.probe.change2(y, i)
         better = value > best

@@ -7,7 +7,7 @@ from torch import Tensor
 from oneword.maps.attention import AttentionFeatures
 from oneword.maps.base import Probe
 from oneword.maps.random import DeepRandomFeatures
-from oneword.search.alone import climb_alone
+from oneword.search.fixed_point import climb_to_fixed_point
 from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.context import clustered, gaussian
 
@@ -38,7 +38,7 @@ def test_as_good_as_plain_steps(within: Constraint, rows: list[int], seed: int) 
     X = gaussian(40, 96, seed=seed).X
     probe, i = AttentionFeatures.draw(96, seed=seed).at(X), torch.tensor([rows])
     start = within.toward(X[rows], probe.leading_direction(i)[0, 0])
-    value, y = climb_alone(_with_gradient(probe, i), X[rows], start, within, 400)
+    value, y = climb_to_fixed_point(_with_gradient(probe, i), X[rows], start, within, 400)
     assert value >= _plain(probe, i, start, within) * (1 - 1e-12)
     assert float(within.violation(X[rows], y).max()) <= 1e-12
     assert value == pytest.approx(float(probe.change2(y[None], i)), rel=1e-12)
@@ -56,7 +56,7 @@ def test_a_flat_maximum_takes_fewer_steps() -> None:
 
         return at
 
-    climb_alone(counted("mixed"), X[[0]], start, Ball(), 400)
+    climb_to_fixed_point(counted("mixed"), X[[0]], start, Ball(), 400)
     best, y, at = 0.0, start, counted("plain")
     while (step := at(y))[0] > best * (1 + 1e-15):
         best, y = step[0], Ball().toward(X[[0]], step[1])
@@ -70,7 +70,7 @@ def test_sharp_attention_and_repeated_words(scale: float) -> None:
     for row in range(3):
         i = torch.tensor([[row]])
         start = Ball().toward(X[[row]], probe.leading_direction(i)[0, 0])
-        value, y = climb_alone(_with_gradient(probe, i), X[[row]], start, Ball(), 60)
+        value, y = climb_to_fixed_point(_with_gradient(probe, i), X[[row]], start, Ball(), 60)
         assert value >= float(probe.change2(start[None], i))
         assert float(Ball().violation(X[[row]], y).max()) <= 1e-12
 
@@ -80,7 +80,7 @@ def test_a_map_that_does_not_move_ends_at_once() -> None:
         return 0.0, torch.zeros_like(y)
 
     x = torch.ones(1, 4, dtype=torch.float64)
-    value, y = climb_alone(flat, x, x, Ball(), 50)
+    value, y = climb_to_fixed_point(flat, x, x, Ball(), 50)
     assert value == 0.0
     assert torch.equal(y, x)
 
@@ -89,5 +89,5 @@ def test_deep_random_features() -> None:
     X = gaussian(12, 16, seed=0).X
     probe, i = DeepRandomFeatures.draw(12, 16, depth=3, seed=0).at(X), torch.tensor([[2]])
     start = Ball().toward(X[[2]], probe.leading_direction(i)[0, 0])
-    value, _ = climb_alone(_with_gradient(probe, i), X[[2]], start, Ball(), 100)
+    value, _ = climb_to_fixed_point(_with_gradient(probe, i), X[[2]], start, Ball(), 100)
     assert value >= _plain(probe, i, start, Ball()) * (1 - 1e-9)
