@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from oneword.maps import registry
-from oneword.plot.look import Look
+from collections.abc import Iterable
 
-# Names are those of the paper: S_RF, S_DRF, S_RAF.
-MAPS = {name: Look(known.paper, known.color, known.mark) for name, known in registry.MAPS.items()}
+from oneword.maps import registry
+from oneword.plot.look import SERIES, Look
+
+OWN_MARKS = ("star", "x", "triangle-left", "triangle-right")  # of maps that are not in the registry
 FAMILIES = {
     "corpus": Look("words of reviews", "vermilion", "square"),
     "gaussian": Look("Gaussian words", "blue", "circle"),
@@ -28,6 +29,23 @@ KINDS = {
 TRAININGS = {"fine-tuned": "fine-tuned on the new text (T4)", "retrained": "retrained on all texts (T5)"}
 # Curves of one map, told apart by dimension or depth: light to dark, and by their marks.
 LADDER = (Look("", "sky", "circle"), Look("", "blue", "square"), Look("", "ink", "triangle-up"))
+
+
+def map_looks(names: Iterable[str]) -> dict[str, Look]:
+    """The looks of these maps, those of the registry first and in its order; others have colours and marks in turn.
+
+    Names are those of the paper: S_RF, S_DRF, S_RAF.
+    """
+    there = dict.fromkeys(str(name) for name in names)
+    known = {name: Look(each.paper, each.color, each.mark) for name, each in registry.MAPS.items() if name in there}
+    own = [name for name in there if name not in known]
+    looks = (Look(name, SERIES[k % len(SERIES)], OWN_MARKS[k % len(OWN_MARKS)]) for k, name in enumerate(own))
+    return known | {look.name: look for look in looks}
+
+
+def map_look(name: str) -> Look:
+    """The look of one map."""
+    return map_looks([name])[name]
 
 
 def step(index: int, count: int) -> Look:

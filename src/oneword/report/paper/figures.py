@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from oneword.errors import FileFormatError
+from oneword.maps import registry
 from oneword.plot import Axis, Heat, Look, Mark, Panel, Plot, numbers
-from oneword.report.looks import FAMILIES, KINDS, MAPS, step
+from oneword.report.looks import FAMILIES, KINDS, map_look, map_looks, step
 from oneword.report.paper.parts import BOUND, figure_of, medians
 from oneword.report.paper.series import (
     complete,
@@ -30,7 +31,7 @@ from oneword.report.table import shown
 
 REFERENCE = Look("", "grey")
 VACUOUS = 3.0  # certificates further than this above the value say nothing of it, and would flatten the picture
-OTHER_SCORES = [map_ for map_ in MAPS if map_.startswith("attention-") and map_ != "attention-relu"]
+OTHER_SCORES = [map_ for map_ in registry.MAPS if map_.startswith("attention-") and map_ != "attention-relu"]
 LENGTH, S = Axis("n, words in the text", log=True), Axis("word sensitivity S", log=True)
 SYMBOLS = {"rf": "S_RF", "drf": "S_DRF", "attention": "S_RAF", "attention-relu": "S_ReLU-RAF"}  # of the paper
 
@@ -76,7 +77,7 @@ def draw_all(table: pd.DataFrame, out: Path, fits: pd.DataFrame | None = None) -
 def contrast(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plot:
     """All maps in one picture."""
     marks: list[Mark] = []
-    for map_, look in MAPS.items():
+    for map_, look in map_looks(curves["map"].dropna()).items():
         rows = _main(of_map(curves, map_))
         if map_ == "drf" and len(rows):
             rows = rows[rows["depth"] == rows["depth"].max()]
@@ -109,7 +110,7 @@ def attention(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plot:
     panels = [
         panel
         for map_ in ("attention", "attention-relu", "attention-relu-unnormalised")
-        for panel in _ladder(of_map(curves, map_), "d", fits, MAPS[map_].name, (0.0, -0.5))
+        for panel in _ladder(of_map(curves, map_), "d", fits, map_look(map_).name, (0.0, -0.5))
     ]
     return figure_of("fig3-attention", panels, "RAF or ReLU-RAF", share_y=True)
 
@@ -117,7 +118,7 @@ def attention(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plot:
 def scores(compared: pd.DataFrame, fits: pd.DataFrame | None) -> Plot:
     """Which score functions keep word sensitivity as the text grows."""
     marks: list[Mark] = []
-    for map_, look in MAPS.items():
+    for map_, look in map_looks(compared["map"]).items():
         rows = of_map(compared, map_)
         if len(rows):
             marks += _curve(rows, look, f"{look.name}{_slope(rows, fits)}")
@@ -145,7 +146,7 @@ def families(curves: pd.DataFrame, fits: pd.DataFrame | None) -> Plot:
             if len(rows):
                 marks += _curve(rows, look, f"{look.name}, d = {rows['d'].max():g}{_slope(rows, fits)}")
         if marks:
-            panels.append(Panel(MAPS[map_].name, _lengths(of_map(curves, map_)), _s(map_), tuple(marks)))
+            panels.append(Panel(map_look(map_).name, _lengths(of_map(curves, map_)), _s(map_), tuple(marks)))
     return figure_of("families", panels if curves["words_from"].nunique() > 1 else [], "more than one family of words")
 
 
@@ -161,7 +162,7 @@ def kinds(curves: pd.DataFrame) -> Plot:
                 n, middle = medians(there, column)
                 marks.append(Mark("points", n, middle, look, look.name))
         if len(marks) > 1:
-            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), _s(map_), tuple(marks)))
+            panels.append(Panel(_title(map_, rows), _lengths(rows), _s(map_), tuple(marks)))
     return figure_of("kinds", panels, "certificates, real words or random changes beside searched values")
 
 
@@ -169,7 +170,7 @@ def mass(curves: pd.DataFrame) -> Plot:
     """The mechanism of T3: attention moves onto the changed word."""
     panels = []
     for map_ in ("attention", "attention-relu"):
-        look = MAPS[map_]
+        look = map_look(map_)
         rows = _main(of_map(curves[curves["mass_after"].notna()], map_))
         if len(rows):
             marks = [
@@ -177,7 +178,7 @@ def mass(curves: pd.DataFrame) -> Plot:
                 *_curve(rows, look, "after the change", "mass_after"),
             ]
             axis = Axis("attention on word i", low=0, high=1)
-            panels.append(Panel(f"{look.name}, d = {rows['d'].max():g}", _lengths(rows), axis, tuple(marks)))
+            panels.append(Panel(_title(map_, rows), _lengths(rows), axis, tuple(marks)))
     return figure_of("mass", panels, "the attention on the changed word", share_y=True)
 
 
@@ -192,7 +193,7 @@ def condition(curves: pd.DataFrame) -> Plot:
         look = step(index, len(dimensions))
         marks += _curve(rows[rows["d"] == d], look, f"d = {d:g}", x="per")
     axis = Axis("n/d, words over dimension", log=True)
-    panel = Panel(MAPS["attention"].name, axis, replace(_s("attention"), low=1.0), tuple(marks))
+    panel = Panel(map_look("attention").name, axis, replace(_s("attention"), low=1.0), tuple(marks))
     return figure_of("n-over-d", [panel] if marks else [], "RAF")
 
 
@@ -200,7 +201,7 @@ def words(table: pd.DataFrame) -> Plot:
     """Several words at once: what attention does with one, a layer does with a fixed share of the text."""
     rows = several_words(table)
     marks: list[Mark] = []
-    for map_, look in MAPS.items():
+    for map_, look in map_looks(rows["map"].dropna()).items():
         some = _main(of_map(rows, map_))
         if some.empty:
             continue
@@ -222,10 +223,10 @@ def positions(curves: pd.DataFrame) -> Plot:
         rows = _main(of_map(curves[curves["first"].notna() & (curves["positions"] == "all")], map_))
         if len(rows):
             marks = [
-                *_curve(rows, MAPS[map_], "all positions"),
+                *_curve(rows, map_look(map_), "all positions"),
                 *_curve(rows, replace(REFERENCE, mark="circle"), "position 0 only", "first"),
             ]
-            panels.append(Panel(f"{MAPS[map_].name}, d = {rows['d'].max():g}", _lengths(rows), _s(map_), tuple(marks)))
+            panels.append(Panel(_title(map_, rows), _lengths(rows), _s(map_), tuple(marks)))
     return figure_of("positions", panels, "values at position 0 alone")
 
 
@@ -258,6 +259,10 @@ def _main(rows: pd.DataFrame) -> pd.DataFrame:
 def _s(map_: str) -> Axis:
     """The axis of S of one map."""
     return replace(S, label=f"word sensitivity {SYMBOLS.get(map_, 'S')}")
+
+
+def _title(map_: str, rows: pd.DataFrame) -> str:
+    return f"{map_look(map_).name}, d = {rows['d'].max():g}"
 
 
 def _one_position(rows: pd.DataFrame) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from oneword.plot.interactive import OPTIONS, script, specifications
-from oneword.report.looks import MAPS, OBJECTIVES
+from oneword.report.looks import OBJECTIVES, map_look
 from oneword.report.paper.claims import by_chance
 from oneword.report.paper.figures import figures, fit_of
 from oneword.report.paper.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
@@ -125,7 +125,7 @@ def _level(curves: pd.DataFrame, map_: str, name: str, fits: pd.DataFrame | None
     about = "one position, median" if one else "median"
     note += f"certified ({about}): at most {upper:.3g}" if pd.notna(upper) else "not certified"
     note += "" if fit is None else f"; exponent in n: {shown(fit['slope'], 2)}"
-    label = f"S of {name} ({MAPS[map_].name.partition(' ')[0]}) for texts of {rows['n'].max():g} words"
+    label = f"S of {name} ({map_look(map_).name.partition(' ')[0]}) for texts of {rows['n'].max():g} words"
     return _card(f"≥ {rows['value'].median():.3g}", label, note)
 
 
@@ -195,7 +195,7 @@ def reviews(table: pd.DataFrame) -> list[dict[str, Any]]:
             for line in rows.to_dict("records")
         ]
         label = {1: "a positive review", -1: "a negative review"}.get(rows["label"].iloc[0], "a text")
-        about = {"map": MAPS[str(map_)].name, "label": label, "n": len(rows), "low": low, "high": high}
+        about = {"map": map_look(str(map_)).name, "label": label, "n": len(rows), "low": low, "high": high}
         out.append(about | {"words": words})
     return out
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from oneword import theory
 from oneword.plot import Axis, Look, Mark, Panel, Plot, numbers
-from oneword.report.looks import MAPS, OBJECTIVES, TRAININGS
+from oneword.report.looks import OBJECTIVES, TRAININGS, map_look, map_looks
 from oneword.report.paper.parts import BOUND, figure_of, medians
 from oneword.report.paper.series import error_bound, error_slack, lessons
 
@@ -92,8 +92,8 @@ def objectives(table: pd.DataFrame) -> Plot:
 def pupils(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The lessons of each map and length."""
     return [
-        (f"{MAPS[map_].name}, n = {n:g}", some[some["n"] == n])
-        for map_ in MAPS
+        (f"{look.name}, n = {n:g}", some[some["n"] == n])
+        for map_, look in map_looks(rows["map"].dropna()).items()
         if len(some := rows[rows["map"] == map_])
         for n in sorted(some["n"].unique())
     ]
@@ -101,7 +101,7 @@ def pupils(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 def _of_length(some: pd.DataFrame, rows: pd.DataFrame) -> Look:
     """The look of a map; the shorter of its lengths with a mark of its own."""
-    look = MAPS[some["map"].iloc[0]]
+    look = map_look(some["map"].iloc[0])
     shorter = some["n"].max() < rows.loc[rows["map"] == some["map"].iloc[0], "n"].max()
     return replace(look, mark="x") if shorter else look
 
