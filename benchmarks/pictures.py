@@ -137,7 +137,7 @@ def table_in(folder: Path) -> pd.DataFrame:
 def reproduced(folder: Path) -> None:
     """The page and the figures of `oneword reproduce`, drawn anew from its table."""
     from oneword.experiments.claims import verdict
-    from oneword.experiments.rows import fits
+    from oneword.experiments.rows import figure_rows, fits
     from oneword.report.paper.figures import draw_all
     from oneword.report.paper.page import render
 
@@ -145,9 +145,11 @@ def reproduced(folder: Path) -> None:
         oneword(["reproduce", "--out", str(folder)])
     table = table_in(folder)
     slopes, about = fits(table), json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    path = render(table, [claim.to_json() for claim in verdict(table)], about, WORK / "report.html", slopes)
+    path = render(
+        figure_rows(table), [claim.to_json() for claim in verdict(table)], about, WORK / "report.html", slopes
+    )
     shots(path, "report", "#fig2-random-features", tallest=1800)
-    for path in draw_all(table, WORK / "figures", slopes):
+    for path in draw_all(figure_rows(table), WORK / "figures", slopes):
         if path.suffix == ".png":
             keep(path.read_bytes(), f"figure-{path.stem}")
 

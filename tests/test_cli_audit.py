@@ -6,6 +6,7 @@ import json
 import sys
 from xml.etree import ElementTree
 
+import jsonschema
 import pandas as pd
 import pytest
 
@@ -97,6 +98,7 @@ def test_models_are_compared_and_twins_are_not_judged(audit):
     assert names == {"keen", "deaf", "keen re-initialised (seed 0)", "deaf re-initialised (seed 0)"}
     assert {line["model"] for line in found["verdicts"]} == {"keen", "deaf"}
     assert found["passed"] is False
+    jsonschema.validate(found, ow.Audit.schema())
     assert found["format"] == "oneword.audit/2"
 
 

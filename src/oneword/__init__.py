@@ -18,7 +18,7 @@ from oneword._version import __version__
 if TYPE_CHECKING:
     from oneword.auditing.result import Audit
     from oneword.auditing.verb import audit
-    from oneword.bounds.certificate import Certify
+    from oneword.bounds.certificate import Certificate, Certify
     from oneword.comparison.result import Comparison
     from oneword.comparison.verb import compare
     from oneword.errors import OnewordError
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from oneword.maps.transformer import TransformerFeatures
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
-    from oneword.search.base import Status
-    from oneword.sets.constraints import Ball, Sphere
+    from oneword.search.base import Found, Search, Status
+    from oneword.sets.constraints import Ball, Constraint, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
     from oneword.text.context import Context, clustered, gaussian
@@ -46,19 +46,23 @@ _HOME = {
     "AttentionFeatures": "maps.attention",
     "Audit": "auditing.result",
     "Ball": "sets.constraints",
+    "Certificate": "bounds.certificate",
     "Certify": "bounds.certificate",
     "Comparison": "comparison.result",
+    "Constraint": "sets.constraints",
     "Context": "text.context",
     "Corpus": "text.corpora",
     "DeepRandomFeatures": "maps.random",
     "Encoder": "text.encoders",
     "FeatureMap": "maps.base",
+    "Found": "search.base",
     "ModuleFeatures": "maps.base",
     "MultiHeadAttention": "maps.multihead",
     "OnewordError": "errors",
     "Probe": "maps.base",
     "RandomFeatures": "maps.random",
     "ReLU": "maps.scores",
+    "Search": "search.base",
     "Sensitivity": "result",
     "Softmax": "maps.scores",
     "Sphere": "sets.constraints",
@@ -82,19 +86,23 @@ __all__ = [
     "AttentionFeatures",
     "Audit",
     "Ball",
+    "Certificate",
     "Certify",
     "Comparison",
+    "Constraint",
     "Context",
     "Corpus",
     "DeepRandomFeatures",
     "Encoder",
     "FeatureMap",
+    "Found",
     "ModuleFeatures",
     "MultiHeadAttention",
     "OnewordError",
     "Probe",
     "RandomFeatures",
     "ReLU",
+    "Search",
     "Sensitivity",
     "Softmax",
     "Sphere",

@@ -8,8 +8,10 @@ read_model(Limits, read_toml(path, "thresholds"), path.name)
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -62,6 +64,12 @@ def read_model(cls: type[Model], data: object, where: str) -> Model:
         kind = UnknownNameError if unknown else RangeError  # a misspelled key is the reason why another is missing
         place, message = _said(cls, (unknown or errors)[0])
         raise kind(": ".join(filter(None, (where, place, message)))) from None
+
+
+def read_schema(package: str) -> dict[str, Any]:
+    """The JSON Schema that a package ships as schema.json: what its results look like in files."""
+    found: dict[str, Any] = json.loads((files(package) / "schema.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _said(cls: type[BaseModel], error: Any) -> tuple[str, str]:

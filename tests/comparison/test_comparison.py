@@ -3,12 +3,14 @@
 import io
 import json
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from rich.console import Console
 
+import oneword as ow
 from oneword.comparison.verb import compare
 from oneword.errors import OnewordError, RangeError, TextError, UnknownNameError
 from oneword.maps.attention import AttentionFeatures
@@ -202,4 +204,5 @@ def test_the_result_shows_and_saves_itself(tiny, family, tmp_path):
     assert content["format"] == "oneword.compare/1"
     assert content["texts"] == ["I love <b>", "I love film"]
     assert len(content["moved"]) == len(found.to_pandas())
+    jsonschema.validate(content, ow.Comparison.schema())
     assert "What did one word change?" in found.save_html(tmp_path / "a.html").read_text()

@@ -44,7 +44,7 @@ def test_a_name_draws_the_same_map_in_a_measurement_and_in_a_sweep(name: str) ->
 
 
 def test_every_map_has_a_look_and_a_title() -> None:
-    assert list(looks.map_looks(registry.MAPS)) == list(registry.MAPS)
+    assert list(looks.MAPS) == list(registry.MAPS)
     assert len({registry.title(name) for name in TYPED}) == len(TYPED)
     assert registry.title("drf-3") == "Three fully connected layers"
     assert registry.title("drf-40") == "40 fully connected layers"

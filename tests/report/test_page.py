@@ -11,11 +11,10 @@ import pytest
 
 from oneword.errors import FileFormatError, MissingExtraError
 from oneword.experiments.claims import verdict
-from oneword.experiments.rows import fits
+from oneword.experiments.rows import figure_rows, fits
 from oneword.plot.look import DARK, LIGHT
 from oneword.report.paper.figures import figures
 from oneword.report.paper.page import check_installed, headlines, objective_lines, render, reviews
-from oneword.report.paper.series import complete
 from tests.fake_results import REVIEW, RUN, SCRIPT, results
 from tests.pages import assert_has_the_frame
 
@@ -46,7 +45,7 @@ def run():
 
 @pytest.fixture(scope="module")
 def path(table, claims, run, tmp_path_factory):
-    return render(table, claims, run, tmp_path_factory.mktemp("out") / "report.html", fits(table))
+    return render(figure_rows(table), claims, run, tmp_path_factory.mktemp("out") / "report.html", fits(table))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_claims_that_fail_or_stay_open_are_marked(table, claims, tmp_path):
     claims = copy.deepcopy(claims[:3])
     claims[0] |= {"holds": False}
     claims[1] |= {"holds": None, "measured": None, "low": None, "high": None}
-    shown = without_vega(render(table, claims, RUN, tmp_path / "r.html").read_text())
+    shown = without_vega(render(figure_rows(table), claims, RUN, tmp_path / "r.html").read_text())
     assert "1 of 3" in shown
     assert "claims hold, 1 fails, 1 cannot be told" in shown
     assert shown.count('class="bad"') == shown.count('class="unsure"') == 1
@@ -119,7 +118,7 @@ def test_claims_lead_to_the_figure_that_shows_them_where_it_is_drawn(page, table
     assert '<a href="#n-over-d">figure n-over-d</a>' in line
     assert '<section id="n-over-d">' in page
     without = table[table["map"] != "attention"]
-    shown = without_vega(render(without, claims, RUN, tmp_path / "r.html").read_text())
+    shown = without_vega(render(figure_rows(without), claims, RUN, tmp_path / "r.html").read_text())
     assert "#n-over-d" not in shown
 
 
@@ -141,14 +140,14 @@ def test_limits_and_provenance_name_the_encoder(page):
 
 def test_another_encoder_is_not_called_minilm(table, tmp_path):
     other = table.assign(encoder="bert-base-uncased")
-    shown = without_vega(render(other, [], RUN, tmp_path / "r.html").read_text())
+    shown = without_vega(render(figure_rows(other), [], RUN, tmp_path / "r.html").read_text())
     assert "layer 0 of bert-base-uncased." in shown
     assert "MiniLM is not" not in shown
 
 
 @pytest.mark.parametrize("empty", [pd.DataFrame(), results().iloc[:0]])
 def test_an_empty_table_makes_a_page_that_says_what_is_missing(empty, tmp_path):
-    shown = without_vega(render(empty, [], {}, tmp_path / "r.html").read_text())
+    shown = without_vega(render(figure_rows(empty), [], {}, tmp_path / "r.html").read_text())
     assert shown.count("left out, no rows") == 16  # every figure, and the review
     assert "no encoder was used" in shown
 
@@ -156,63 +155,63 @@ def test_an_empty_table_makes_a_page_that_says_what_is_missing(empty, tmp_path):
 def test_a_table_with_gaps_makes_valid_json(table, tmp_path):
     broken = table.copy()
     broken.loc[broken.index[::3], ["value", "err", "upper"]] = np.nan
-    shown = render(broken, [], {}, tmp_path / "r.html", fits(broken)).read_text()
+    shown = render(figure_rows(broken), [], {}, tmp_path / "r.html", fits(broken)).read_text()
     assert len(plots_of(shown)) > 20  # gaps leave dots out, not plots
 
 
 def test_the_same_results_make_the_same_bytes(table, claims, run, path, tmp_path):
-    again = render(table, claims, run, tmp_path / "report.html", fits(table))
+    again = render(figure_rows(table), claims, run, tmp_path / "report.html", fits(table))
     assert again.read_bytes() == path.read_bytes()
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_a_place_that_cannot_be_written_is_one_line(table, tmp_path):
     with pytest.raises(FileFormatError, match="can be written"):
-        render(table, [], {}, tmp_path / "nowhere" / "report.html")
+        render(figure_rows(table), [], {}, tmp_path / "nowhere" / "report.html")
 
 
 @pytest.mark.parametrize("package", ["vl_convert", "jinja2"])
 def test_a_missing_extra_is_one_line_that_says_what_to_install(table, tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'oneword\[page\]'"):
-        render(table, [], {}, tmp_path / "report.html")
+        render(figure_rows(table), [], {}, tmp_path / "report.html")
     with pytest.raises(MissingExtraError, match=package):
         check_installed()
 
 
 def test_headlines_say_which_kind_of_number_they_are(table):
-    cards = headlines(complete(table), fits(table))
+    cards = headlines(figure_rows(table), fits(table))
     assert len(cards) == 5
     for card in cards:
         assert re.search("searched|exact|attained", card["note"])
     assert cards[0]["value"].startswith("≥ 3.")
     assert "; certified (median): at most" in cards[1]["note"]
-    assert headlines(complete(pd.DataFrame()), None) == []
+    assert headlines(figure_rows(pd.DataFrame()), None) == []
 
 
 def test_a_certificate_of_one_position_is_not_called_one_of_s(table):
-    one = complete(table).assign(positions="one")
-    note = headlines(one, None)[1]["note"]
+    one = table.assign(positions="one")
+    note = headlines(figure_rows(one), None)[1]["note"]
     assert "one position a trial; certified (one position, median): at most" in note
 
 
 def test_an_error_that_is_rounding_is_shown_as_0(table):
-    reached = complete(table)
+    reached = table.copy()
     reached.loc[reached["objective"] == "frontier", "err"] = 1.8e-29
-    assert headlines(reached, None)[-1]["value"] == "0"
-    assert headlines(complete(table), None)[-1]["value"].startswith("≤ ")
+    assert headlines(figure_rows(reached), None)[-1]["value"] == "0"
+    assert headlines(figure_rows(table), None)[-1]["value"].startswith("≤ ")
 
 
 def test_a_review_is_one_text_however_many_were_measured(table):
-    first = reviews(complete(table))
+    first = reviews(figure_rows(table)["reviews"])
     again = table[table["kind"] == "review"]
     others = [again.assign(**more, value=again["value"] * 2) for more in ({"trial": 1}, {"trial": 2}, {"n": 90})]
-    assert reviews(complete(pd.concat([*others, table], ignore_index=True))) == first
+    assert reviews(figure_rows(pd.concat([*others, table], ignore_index=True))["reviews"]) == first
     assert [word["word"] for word in first[0]["words"]] == list(REVIEW)
 
 
-def test_objectives_are_means_over_lessons(table):
-    lines = objective_lines(complete(table))
+def test_objectives_are_means_over_new_texts(table):
+    lines = objective_lines(figure_rows(table)["objectives"])
     rows = table[(table["map"] == "attention") & (table["n"] == 120) & (table["training"] == "retrained")]
     (line,) = [x for x in lines["lines"] if x["map"] == "RAF (softmax), n = 120" and x["training"] == "retrained"]
     for name, cell in zip(lines["names"], line["cells"], strict=True):
@@ -228,7 +227,7 @@ def test_plots_are_valid_vega_lite(page):
 
 def test_plots_have_the_numbers_of_the_table(table, page):
     specs = plots_of(page)
-    for figure in figures(table, fits(table)):
+    for figure in figures(figure_rows(table), fits(table)):
         for index, panel in enumerate(figure.panels):
             layers = specs[f"{figure.id}/{index}"]["layer"]
             for layer, mark in zip(layers, panel.marks, strict=panel.heat is None):
@@ -265,7 +264,7 @@ def settled(tab) -> None:
 
 
 def test_the_browser_draws_every_plot_in_silence(tab, table):
-    count = sum(len(figure.panels) for figure in figures(table))
+    count = sum(len(figure.panels) for figure in figures(figure_rows(table)))
     assert tab.locator(".drawing").count() == count
     drawn = "[...document.querySelectorAll('.drawing')].filter(c => c.querySelector('.role-mark path')).length"
     assert tab.evaluate(drawn) == count
@@ -291,7 +290,7 @@ def test_plots_follow_light_and_dark(tab):
 
 def curve(table):
     """A curve of the first figure that has a spread: its label and its numbers."""
-    (panel,) = next(figure for figure in figures(table, fits(table)) if figure.id == "contrast").panels
+    (panel,) = next(figure for figure in figures(figure_rows(table), fits(table)) if figure.id == "contrast").panels
     return next(mark for mark in panel.marks if mark.form == "points" and mark.low)
 
 

@@ -12,7 +12,6 @@ import matplotlib
 import numpy as np
 import pytest
 
-from oneword.maps import registry
 from oneword.plot import print as printed
 from oneword.plot.look import DARK, LIGHT, MARKS, PRINT, SERIES, TINTS
 from oneword.report import looks as named
@@ -135,7 +134,7 @@ def test_marks_are_seen_on_paper(palette, tint):
 
 @pytest.mark.parametrize(
     "looks",
-    [named.map_looks(registry.MAPS), named.FAMILIES, named.OBJECTIVES, named.KINDS, CURVES],
+    [named.MAPS, named.FAMILIES, named.OBJECTIVES, named.KINDS, CURVES],
     ids=["maps", "families", "objectives", "kinds", "curves"],
 )
 def test_colour_is_never_alone(looks):

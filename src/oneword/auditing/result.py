@@ -12,6 +12,7 @@ import pandas as pd
 from oneword.auditing.thresholds import junit
 from oneword.files import write_whole
 from oneword.report.table import to_records
+from oneword.validation import read_schema
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -80,6 +81,11 @@ class Audit:
             "texts": list(self.texts),
             **{name: to_records(table) for name, table in self.tables.items()},
         }
+
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON Schema of `to_dict` and of the JSON that the command writes."""
+        return read_schema("oneword.auditing")
 
     def save_html(self, path: str | os.PathLike[str], *, command: str = "") -> Path:
         """Write a page that needs no network and no script; `command` is shown as how it was made.

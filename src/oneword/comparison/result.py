@@ -18,6 +18,7 @@ from oneword.comparison.changes import Pair, between_words, pairs_table
 from oneword.errors import RangeError
 from oneword.report.table import to_records
 from oneword.text.context import Context
+from oneword.validation import read_schema
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -127,6 +128,11 @@ class Comparison:
     def to_dict(self, layer: int = 1, head: int | None = None) -> dict[str, Any]:
         """Everything but `weights`, ready for JSON; each table is a list of lines that pandas.DataFrame opens."""
         return as_dict(self.given, self.tables(layer, head), self.about, self.notes)
+
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON Schema of `to_dict` and of the JSON that the command writes."""
+        return read_schema("oneword.comparison")
 
     def save_html(
         self, path: str | os.PathLike[str], *, layer: int = 1, head: int | None = None, command: str = ""

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from oneword.errors import NonFiniteError
+from oneword.experiments.rows import first_family, widest
 from oneword.files import write_whole
-from oneword.report.paper.series import first_family, widest
 from oneword.statistics import Estimate, exponent, ratio
 
 

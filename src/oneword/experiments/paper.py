@@ -21,7 +21,7 @@ from oneword.experiments.cell import Cell, TextCell, choice
 from oneword.experiments.claims import verdict
 from oneword.experiments.draws import load_encoder
 from oneword.experiments.judging import Claim, write_verdict
-from oneword.experiments.rows import fits
+from oneword.experiments.rows import figure_rows, fits
 from oneword.experiments.run import Plan, run
 from oneword.experiments.spec import load_spec
 from oneword.progress import Progress, silent
@@ -101,10 +101,10 @@ def reproduce(
     table = run(todo, out, workers=workers, cluster=cluster, progress=progress, on_start=on_start, about=about)
     claims = verdict(table)
     written = [write_verdict(claims, out / "verdict.json")]
-    slopes = fits(table)
-    written += draw_all(table, out / "figures", slopes)
+    rows, slopes = figure_rows(table), fits(table)
+    written += draw_all(rows, out / "figures", slopes)
     run_about = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    written.append(render(table, [claim.to_json() for claim in claims], run_about, out / "report.html", slopes))
+    written.append(render(rows, [claim.to_json() for claim in claims], run_about, out / "report.html", slopes))
     return Reproduction(table, claims, written)
 
 

@@ -79,6 +79,10 @@ class Probe(ABC):
         """The squared length that ‖Δ‖² is relative to, for each set of rows: d, the squared norm of every word."""
         return torch.full((len(rows),), float(self.d), dtype=self.X.dtype, device=self.X.device)
 
+    def attention_shares(self, y: Tensor, i: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The shares of attention that all rows give the changed word, before and after; None if there are none."""
+        return None
+
     def near(self, rows: tuple[int, ...]) -> Probe:
         """A Probe for changes of these rows only, free to hold what they need."""
         return self

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import pandas as pd
 
 from oneword.maps import registry
-from oneword.plot.look import SERIES, Look
+from oneword.plot.look import Look, series_look
 
-OWN_MARKS = ("star", "x", "triangle-left", "triangle-right")  # of maps that are not in the registry
+# Names are those of the paper: S_RF, S_DRF, S_RAF.
+MAPS = {name: Look(known.paper, known.color, known.mark) for name, known in registry.MAPS.items()}
 FAMILIES = {
     "corpus": Look("words of reviews", "vermilion", "square"),
     "gaussian": Look("Gaussian words", "blue", "circle"),
@@ -31,23 +32,15 @@ TRAININGS = {"fine-tuned": "fine-tuned on the new text (T4)", "retrained": "retr
 LADDER = (Look("", "sky", "circle"), Look("", "blue", "square"), Look("", "ink", "triangle-up"))
 
 
-def map_looks(names: Iterable[str]) -> dict[str, Look]:
-    """The looks of these maps, those of the registry first and in its order; others have colours and marks in turn.
-
-    Names are those of the paper: S_RF, S_DRF, S_RAF.
-    """
-    there = dict.fromkeys(str(name) for name in names)
-    known = {name: Look(each.paper, each.color, each.mark) for name, each in registry.MAPS.items() if name in there}
-    own = [name for name in there if name not in known]
-    looks = (Look(name, SERIES[k % len(SERIES)], OWN_MARKS[k % len(OWN_MARKS)]) for k, name in enumerate(own))
-    return known | {look.name: look for look in looks}
-
-
-def map_look(name: str) -> Look:
-    """The look of one map."""
-    return map_looks([name])[name]
-
-
 def step(index: int, count: int) -> Look:
     """Look `index` of `count` curves of one map; the last is the darkest."""
     return LADDER[max(0, len(LADDER) - count + index) % len(LADDER)]
+
+
+def maps_in(rows: pd.DataFrame) -> list[tuple[Look, pd.DataFrame]]:
+    """The look and the rows of every map: those of the registry in its order, then others by their names."""
+    named = set(rows["map"].dropna())
+    looks = {name: look for name, look in MAPS.items() if name in named}
+    own = sorted(named - set(MAPS))
+    looks |= {name: series_look(index, name) for index, name in enumerate(own, len(MAPS))}
+    return [(look, rows[rows["map"] == name]) for name, look in looks.items()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -17,7 +18,7 @@ from jaxtyping import Float
 from scipy.special import betainc, betaincinv
 from torch import Tensor
 
-from oneword.errors import RangeError
+from oneword.errors import RangeError, UnknownNameError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,24 @@ class Sphere(Constraint):
         shown = "‖y‖ = √d" if self.norm is None else f"‖y‖ = {self.norm:g}"
         near = "" if self.largest is None else f", ‖Δ‖ ≤ {self.largest:g}"
         return {"set": "Sphere", "norm": self.norm, "largest": self.largest, "shown": shown + near}
+
+
+# By the names that a person types: how each is made from the largest ‖Δ‖, where None is the set's own.
+SETS: dict[str, Callable[[float | None], Constraint]] = {
+    "ball": lambda largest: Ball(largest),
+    "sphere": lambda largest: Sphere(largest=largest),
+}
+
+
+def constraint(name: str, radius: float | None, d: int) -> Constraint:
+    """The set of this name for words of dimension d.
+
+    `radius` is the largest ‖Δ‖ in units of √d; None leaves it to the set (for the ball √d, the paper's). Raises
+    `UnknownNameError` for a name that is not in SETS.
+    """
+    if name not in SETS:
+        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {name!r}{did_you_mean(name, SETS)}")
+    return SETS[name](None if radius is None else radius * d**0.5)
 
 
 def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
