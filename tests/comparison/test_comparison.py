@@ -197,7 +197,7 @@ def test_the_result_shows_and_saves_itself(tiny, family, tmp_path):
     console.print(found)
     assert "moved most" in console.export_text()
     html = found._repr_html_()
-    assert "after layer" in html
+    assert "after each layer" in html
     assert "<b>film" not in html
     assert repr(found).startswith("Comparison('I love <b>' → 'I love film'")
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))

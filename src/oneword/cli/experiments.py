@@ -173,8 +173,7 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
     from rich.table import Table
 
     from oneword.plot.print import save
-    from oneword.report.profile.figures import lengths_figure
-    from oneword.report.profile.lengths import CURVES
+    from oneword.report.words.figures import CURVES, lengths_figure
 
     save(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
     if quiet:

@@ -67,21 +67,13 @@ def compare(
         raise UnknownNameError(
             f"expected by= a name, TransformerFeatures or AttentionFeatures, got {shown(by)}: give one of these"
         )
-    if not _is_map(by):
+    if not registry.is_map(by):
         return _by_model(TransformerFeatures.load(by), a, b, top)
     reader = encoder or Encoder.load()
     phi = registry.draw(by, 1, reader.d, seed=seed)
     if not isinstance(phi, AttentionFeatures):
         raise RangeError(f"expected a model or a map with attention, got {by!r}: try 'attention' or 'minilm'")
     return _by_attention(phi, reader, a, b)
-
-
-def _is_map(name: str) -> bool:
-    try:
-        registry.find(name)
-    except UnknownNameError:
-        return False
-    return True
 
 
 def _by_model(phi: TransformerFeatures, a: str, b: str, top: int) -> Comparison:

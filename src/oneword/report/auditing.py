@@ -17,7 +17,7 @@ from oneword.report.words.terminal import visible
 
 Line = Mapping[str, Any]
 
-SAID = {"negation": "not"}  # what readers call a signal
+SHORT_NAMES = {"negation": "not"}  # of types of edits, where readers know a shorter one
 MEANINGS = (
     "change is ‖v'−v‖/‖v‖, v the vector of the text and v' of the edited one; typical: the median over texts",
     "AUC: how likely a signal edit moves the vector more than a noise edit at the same length; 0.5 is no difference; "
@@ -53,7 +53,7 @@ def _tokens(n: float, line: Line) -> str:
 
 def advice(line: Line, share: float) -> str:
     """What the chunk advisor says of one signal."""
-    what = SAID.get(line["type"], line["type"])
+    what = SHORT_NAMES.get(line["type"], line["type"])
     aim = f"to keep a “{what}” above the noise in {100 * share:g} % of texts"
     if math.isnan(line["chunk"]):
         return f"{aim}: {line['advice']}"

@@ -12,7 +12,7 @@ import pandas as pd
 from oneword.plot import Axis, Look, Mark, Panel, numbers
 from oneword.plot.description import shortened
 from oneword.plot.look import series_look
-from oneword.report.auditing import SAID, advice, bracketed, lines_of, meanings, models_of, of_model, rows_of
+from oneword.report.auditing import SHORT_NAMES, advice, bracketed, lines_of, meanings, models_of, of_model, rows_of
 from oneword.report.templating import facts, write_page
 
 TEMPLATE = "audit.html.j2"
@@ -58,7 +58,7 @@ def _cards(tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any]) -> Iter
         types = of_model(tables["types"], model)
         signals = types[(types["kind"] == "signal") & types["auc"].notna()].head(1)
         for line in signals.to_dict("records"):
-            what = SAID.get(line["type"], line["type"])
+            what = SHORT_NAMES.get(line["type"], line["type"])
             chunks = [each for each in lines_of(tables["chunks"], model) if each["type"] == line["type"]]
             said = [advice(each, about["share"]) for each in chunks]
             yield {
@@ -119,7 +119,7 @@ def aucs(types: pd.DataFrame) -> Panel:
                 horizontal=True,
             )
         )
-    said = tuple(shortened(SAID.get(name, name), 14) for name in names)
+    said = tuple(shortened(SHORT_NAMES.get(name, name), 14) for name in names)
     x = Axis("AUC; 0.5: no difference from noise", at=QUARTERS, names=_plain(QUARTERS), low=0, high=1)
     return Panel(
         "AUC of each signal against the noise, with intervals", x, Axis("", names=said, reverse=True), tuple(marks)
@@ -144,7 +144,7 @@ def changes(lengths: pd.DataFrame, edits: pd.DataFrame, model: str, unit: str) -
     marks = []
     for k, name in enumerate(dict.fromkeys(some["type"])):
         line = some[some["type"] == name].sort_values("length")
-        label = SAID.get(name, name)
+        label = SHORT_NAMES.get(name, name)
         marks.append(Mark("points", numbers(line["length"]), numbers(line["change"]), series_look(k, label), label))
     if len(band) > 1:
         at, low, middle, high = (numbers(each) for each in (band.index, band[0.25], band[0.5], band[0.75]))
@@ -174,7 +174,7 @@ def hearing(lengths: pd.DataFrame, type: str, wanted: float, unit: str) -> Panel
             ),
         ]  # fmt: skip
     y = Axis("share of texts", at=QUARTERS, names=tuple(f"{share:.0%}" for share in QUARTERS), low=0, high=1)
-    return Panel(f"Texts that hear: {SAID.get(type, type)}", _lengths(sizes, unit), y, tuple(marks))
+    return Panel(f"Texts that hear: {SHORT_NAMES.get(type, type)}", _lengths(sizes, unit), y, tuple(marks))
 
 
 def _lengths(sizes: Sequence[int], unit: str) -> Axis:

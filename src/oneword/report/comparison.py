@@ -126,22 +126,35 @@ def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
 
 
 def notebook(texts: Sequence[str], tables: Tables, about: Mapping[str, Any]) -> str:
-    """What moved, after every layer, as HTML for a notebook; every text is escaped."""
+    """How far each word moved after every layer, as HTML for a notebook; every text is escaped.
+
+    Of long texts it shows the words that moved most.
+    """
     words = {line["pair"]: label(line) for line in lines(tables["pairs"])}
-    moved = tables["moved"].pivot(index="layer", columns="pair", values="change")
-    whole = tables["layers"].set_index("layer")[["whole", "pooled", "attention"]]
-    rows = [*whole.columns, *(words[pair] for pair in moved.columns)]
-    numbers = np.column_stack([whole.to_numpy(dtype=float), moved.to_numpy(dtype=float)]).T
-    table = pd.DataFrame([[shown(x, 2) for x in row] for row in numbers], columns=list(moved.index))
-    table.insert(0, "after layer", rows)
-    names = " → ".join(names_of(texts))
-    return f"<p><b>{escape(names)}</b><br>{escape(about['model'])}</p>{table.to_html(index=False, escape=True)}"
+    moved = tables["moved"].pivot(index="pair", columns="layer", values="change")
+    kept = moved.loc[moved.max(axis=1).nlargest(_MOST_ROWS).index.sort_values()]
+    changes = kept.to_numpy(dtype=float)
+    most = float(np.nanmax(changes, initial=0.0)) or 1.0
+    rows = [(words[pair], [_shaded(x, most) for x in row]) for pair, row in zip(kept.index, changes, strict=True)]
+    whole = ("whole", "pooled", "attention")
+    rows += [(name, [f"<td>{shown(x, 2)}" for x in tables["layers"][name]]) for name in whole]
+    head = "".join(f"<th>{layer}" for layer in moved.columns)
+    body = "".join(f"<tr><th>{escape(name)}{''.join(cells)}" for name, cells in rows)
+    names = escape(" → ".join(names_of(texts)))
+    said = f"{escape(about['model'])}: how far each word and the whole text moved after each layer"
+    return f"<p><b>{names}</b><br>{said}</p><table><tr><th>{head}{body}</table>"
+
+
+def _shaded(change: float, most: float) -> str:
+    strength = 0.0 if math.isnan(change) else 0.6 * change / most
+    return f'<td style="background: rgba(213, 94, 0, {strength:.2f})">{shown(change, 2)}'
 
 
 # Terminal -------------------------------------------------------------------------------------------------------------
 
 
 _FIRST, _COLUMN = 38, 7  # columns that the first part of the table takes, and a word at least
+_MOST_ROWS = 20  # words in a notebook
 _MOST_MAPPED = 12  # words: larger maps are for a page
 
 
