@@ -47,7 +47,7 @@ class Interpolator:
     >>> model = ow.learning.Interpolator.fit(ow.AttentionFeatures.draw(8, seed=0), texts, [1, -1] * 5)
     >>> sample = model.new_sample(ow.gaussian(6, 8, seed=10), y=1)
     >>> found = sample.lowest_alignment("fine-tuned")
-    >>> found.alignment < 0.3  # one word turns the features away
+    >>> found.alignment < 0.5  # one word turns the features away: 1 is no change
     True
     """
 
