@@ -220,7 +220,7 @@ def test_a_claim_that_fails_is_exit_code_1(oneword, tmp_path, monkeypatch):
 )
 def test_what_reproduce_refuses_it_refuses_before_it_makes_a_folder(oneword, tmp_path, monkeypatch, arguments, says):
     if arguments == ["fig1"]:
-        monkeypatch.setitem(sys.modules, "plotly.offline", None)
+        monkeypatch.setitem(sys.modules, "vl_convert", None)
     run = oneword("reproduce", *arguments, "--out", str(tmp_path / "out"))
     assert run.returncode == 2
     assert says in run.stderr
