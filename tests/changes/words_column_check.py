@@ -1,4 +1,4 @@
-"""A column "reached" of the words table is in the table, in JSON, in the terminal, on the page and in the app's card."""
+"""A column "reached" of the words table is in the table, JSON, the terminal, the page and the card of the app."""
 
 import tempfile
 from pathlib import Path
