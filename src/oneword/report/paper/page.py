@@ -207,7 +207,7 @@ def _facts(run: Mapping[str, Any], table: pd.DataFrame) -> Iterator[tuple[str, s
             if table[name].notna().any():
                 yield name, ", ".join(sorted(set(table[name].dropna())))
     for name, value in run.items():
-        if name not in ("command", "inputs") and value not in (None, ""):
+        if name not in ("command", "format", "inputs") and value not in (None, ""):
             yield name.replace("_", " "), _flat(value)
     if "seed" not in run and table["seed"].notna().any():
         yield "seeds", ", ".join(f"{seed:g}" for seed in sorted(table["seed"].dropna().unique()))
