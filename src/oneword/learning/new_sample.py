@@ -8,7 +8,6 @@ and the alignment F = ⟨φ(X^i(Δ)), u⟩/⟨φ, u⟩, u = φ or P⊥φ, for ev
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -21,6 +20,7 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from oneword import theory
+from oneword.checks import whole_number
 from oneword.errors import RangeError, UnknownNameError
 from oneword.learning.descent import QUICK, Lowest, Scope, effort_for, lowest
 from oneword.learning.frontier import Tradeoff
@@ -243,14 +243,14 @@ class NewSample:
 
     def _scope(self, options: SearchOptions) -> Scope:
         asked = options.get("positions")
-        rows = self.probe.positions if asked is None else tuple(sorted({_whole("positions", i) for i in asked}))
+        rows = self.probe.positions if asked is None else tuple(sorted({whole_number("positions", i) for i in asked}))
         wrong = sorted(set(rows) - set(self.probe.positions))
         if wrong or not rows:
             raise RangeError(f"expected positions out of 0 … {self.probe.n - 1}, got {wrong or 'none'}")
-        words = _whole("words", options.get("words", 1))
+        words = whole_number("words", options.get("words", 1))
         if not 1 <= words <= len(rows):
             raise RangeError(f"expected words out of 1 … {len(rows)}, the positions that may change, got {words}")
-        seed = _whole("seed", options.get("seed", 0))
+        seed = whole_number("seed", options.get("seed", 0))
         search = options.get("search")
         if search is None:
             search = replace(effort_for(self.probe).search, memory=options.get("memory", MEMORY))
@@ -338,10 +338,3 @@ def _named(kind: type[_Name], name: _Name | str) -> _Name:
         return kind(name)
     except ValueError:
         raise UnknownNameError(f"expected one of {', '.join(kind)}, got {name!r}") from None
-
-
-def _whole(name: str, value: object) -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise RangeError(f"expected whole numbers for {name}, got {value!r}") from None
