@@ -157,7 +157,7 @@ def reproduced(folder: Path) -> None:
 def trained(folder: Path) -> None:
     """S of a trained encoder against the length of the text."""
     from oneword.experiments.rows import trained_fits, trained_lengths
-    from oneword.report.profile.figures import lengths_figure
+    from oneword.report.words.figures import lengths_figure
 
     if not (folder / "results.parquet").exists():
         oneword(["sweep", str(ROOT / "examples" / "trained.toml"), "--out", str(folder)])

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from oneword.maps.random import DeepRandomFeatures, RandomFeatures
     from oneword.maps.scores import ReLU, Softmax
     from oneword.maps.transformer import TransformerFeatures
+    from oneword.report.words.table import WordTable
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
     from oneword.search.base import Found, Search, Status
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from oneword.text.context import Context, clustered, gaussian
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
+    from oneword.words.effort import Effort
+    from oneword.words.verb import measure
 
 _HOME = {
     "Activation": "maps.activations",
@@ -53,6 +56,7 @@ _HOME = {
     "Context": "text.context",
     "Corpus": "text.corpora",
     "DeepRandomFeatures": "maps.random",
+    "Effort": "words.effort",
     "Encoder": "text.encoders",
     "FeatureMap": "maps.base",
     "Found": "search.base",
@@ -70,12 +74,14 @@ _HOME = {
     "TransformerFeatures": "maps.transformer",
     "Vectors": "sets.vocabulary",
     "Vocabulary": "sets.vocabulary",
+    "WordTable": "report.words.table",
     "Words": "sets.vocabulary",
     "audit": "auditing.verb",
     "clustered": "text.context",
     "compare": "comparison.verb",
     "encode": "text.encoders",
     "gaussian": "text.context",
+    "measure": "words.verb",
     "sensitivity": "sup.verb",
     "sweep": "experiments.run",
 }
@@ -93,6 +99,7 @@ __all__ = [
     "Context",
     "Corpus",
     "DeepRandomFeatures",
+    "Effort",
     "Encoder",
     "FeatureMap",
     "Found",
@@ -110,6 +117,7 @@ __all__ = [
     "TransformerFeatures",
     "Vectors",
     "Vocabulary",
+    "WordTable",
     "Words",
     "__version__",
     "audit",
@@ -117,6 +125,7 @@ __all__ = [
     "compare",
     "encode",
     "gaussian",
+    "measure",
     "sensitivity",
     "sweep",
 ]

@@ -117,7 +117,7 @@ class WordChange:
 
 
 class SearchOptions(TypedDict, total=False):
-    """What every search of a NewSample takes.
+    """What every search of a NewSample takes, as keywords.
 
     | option | meaning |
     |---|---|
@@ -181,7 +181,15 @@ class NewSample:
     def find_change(
         self, objective: Objective | str, training: Training | str, **options: Unpack[SearchOptions]
     ) -> WordChange:
-        """The change that the objective likes best, and what the trained model makes of it.
+        """The change of one word that an objective asks for, and what the trained model makes of it.
+
+        | argument | meaning |
+        |---|---|
+        | `objective` | "loss", "features" or "alignment": what is minimised |
+        | `training` | "fine-tuned" or "retrained": the model that is tested on the change |
+        | `options` | see SearchOptions |
+
+        Raises UnknownNameError for an unknown objective or training, RangeError for options out of range.
 
         Every objective is (h + 1)² for a functional h that is 1 at X. Where h falls below −1, the way there from X
         crosses −1: that Δ has objective 0, exactly but for rounding, and is one of many.
@@ -207,7 +215,10 @@ class NewSample:
         return min(reversed(changes), key=lambda change: change.err)
 
     def lowest_alignment(self, training: Training | str, **options: Unpack[SearchOptions]) -> WordChange:
-        """The lowest F found over the ball and the positions: an upper bound on the true minimum."""
+        """The change with the lowest F found over the ball and the positions: an upper bound on the true minimum.
+
+        `training` is "fine-tuned" or "retrained"; `options` as in SearchOptions. Raises as `find_change` does.
+        """
         training = _named(Training, training)
         found = self._lowest(("alignment", training), self._scope(options))
         return self._change("lowest-alignment", training, *found.best, found.status)
@@ -215,7 +226,11 @@ class NewSample:
     def frontier(
         self, training: Training | str, grid: Sequence[float], **options: Unpack[SearchOptions]
     ) -> list[WordChange]:
-        """For each g the least Err found with γ ≤ g. It never rises with g; a lower frontier may exist."""
+        """For each limit g of `grid` the change with the least Err found under γ ≤ g, in the order of `grid`.
+
+        It never rises with g; a lower frontier may exist. `training` is "fine-tuned" or "retrained"; `options` as in
+        SearchOptions. Raises RangeError for a grid that is empty or not positive, and as `find_change` does.
+        """
         training = _named(Training, training)
         limits = [float(g) for g in grid]
         if not limits or min(limits) <= 0:
