@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oneword.checks import shortened
 from oneword.plot import Axis, Look, Mark, Panel, Plot, numbers
-from oneword.plot.description import shortened
 
 NAMED = 60  # words: above this many, bars have no names
 LONGEST = 14  # letters of a name that are shown
