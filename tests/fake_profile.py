@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pandas as pd
-
 from oneword.report.profile.profiled import Profiled
 
 REVIEW = (

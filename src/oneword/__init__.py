@@ -30,15 +30,17 @@ if TYPE_CHECKING:
     from oneword.maps.random import DeepRandomFeatures, RandomFeatures
     from oneword.maps.scores import ReLU, Softmax
     from oneword.maps.transformer import TransformerFeatures
+    from oneword.report.words.table import WordTable
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
     from oneword.search.base import Found, Search, Status
     from oneword.sets.constraints import Ball, Constraint, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
-    from oneword.text.context import Context, clustered, gaussian
+    from oneword.text.context import Context, gaussian
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
+    from oneword.words.verb import measure
 
 _HOME = {
     "Activation": "maps.activations",
@@ -70,12 +72,13 @@ _HOME = {
     "TransformerFeatures": "maps.transformer",
     "Vectors": "sets.vocabulary",
     "Vocabulary": "sets.vocabulary",
+    "WordTable": "report.words.table",
     "Words": "sets.vocabulary",
     "audit": "auditing.verb",
-    "clustered": "text.context",
     "compare": "comparison.verb",
     "encode": "text.encoders",
     "gaussian": "text.context",
+    "measure": "words.verb",
     "sensitivity": "sup.verb",
     "sweep": "experiments.run",
 }
@@ -110,13 +113,14 @@ __all__ = [
     "TransformerFeatures",
     "Vectors",
     "Vocabulary",
+    "WordTable",
     "Words",
     "__version__",
     "audit",
-    "clustered",
     "compare",
     "encode",
     "gaussian",
+    "measure",
     "sensitivity",
     "sweep",
 ]

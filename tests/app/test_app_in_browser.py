@@ -71,7 +71,7 @@ def read_by(tab, *names):
     """Choose these, and no others. A page that is still starting may undo a click: look again until it stays."""
     settled = 0
     for _ in range(50):
-        boxes = tab.locator("#readers label").all()
+        boxes = tab.locator("#subjects label").all()
         wrong = [box for box in boxes if (box.inner_text().strip() in names) != box.locator("input").is_checked()]
         for box in wrong:
             box.click()
@@ -229,7 +229,7 @@ def test_it_is_readable_on_a_phone_and_in_the_dark(browser, address, width, sche
         read_by(tab, "Softmax attention")
         measure(tab, "I love her much")
         done(tab)
-        for part in ("#text", "#readers", "#measure", "#stop", "#words", "#word"):
+        for part in ("#text", "#subjects", "#measure", "#stop", "#words", "#word"):
             box = tab.locator(part).bounding_box()
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= width, part

@@ -196,6 +196,8 @@ def test_what_cannot_be_meant_is_refused(module, tmp_path: Path) -> None:
         small({"rf": mine.factory})
     with pytest.raises(RangeError, match="expected a name, a FeatureMap or a factory"):
         small([3])
+    with pytest.raises(RangeError, match=r"give a function of X as ModuleFeatures\(function\)"):
+        small(torch.tanh)
     with pytest.raises(RangeError, match="leave it out"):
         small(mine.factory, depth=[2])
     with pytest.raises(CellError, match="expected a FeatureMap from the factory"):

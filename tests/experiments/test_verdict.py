@@ -317,7 +317,8 @@ def test_the_verdict_is_written_whole_as_json(table, tmp_path):
     claims = verdict(table)
     path = write_verdict(claims, tmp_path / "verdict.json")
     data = json.loads(path.read_text())
-    assert [Claim(**each) for each in data] == claims
+    assert data["format"] == "oneword.verdict/1"
+    assert [Claim(**each) for each in data["claims"]] == claims
     assert [file.name for file in tmp_path.iterdir()] == ["verdict.json"]
     with pytest.raises(FileFormatError, match="can be written"):
         write_verdict(claims, tmp_path / "nowhere" / "verdict.json")

@@ -15,7 +15,7 @@ import pytest
 from oneword.plot import print as printed
 from oneword.plot.look import DARK, LIGHT, MARKS, PRINT, SERIES, TINTS
 from oneword.report import looks as named
-from oneword.report.profile.lengths import CURVES
+from oneword.report.words.figures import CURVES
 
 SCHEMES = pytest.mark.parametrize(
     ("palette", "tint"), [(LIGHT, TINTS["light"] / 100), (DARK, TINTS["dark"] / 100)], ids=["light", "dark"]

@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
-
-from oneword.errors import RangeError
 from oneword.report.profile.figures import heads_figure, layers_figure, lengths_figure
 from oneword.report.profile.lengths import lengths_plot
 from oneword.report.profile.page import ACROSS, MOST_TEXTS, render
 from oneword.report.profile.profiled import Profiled, headline, hows, percent, top_word
 from oneword.report.profile.terminal import BLOCKS, ProfileView
+from rich.console import Console
+
+from oneword.errors import RangeError
 from oneword.report.words.passages import LONG, TOP
 from tests.fake_profile import REVIEW, exponents, lengths, profile
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened

@@ -66,6 +66,15 @@ def test_without_fits_there_are_no_slopes(table):
     assert not any("slope −0.5" in mark.label for figure in figures(table) for p in figure.panels for mark in p.marks)
 
 
+def test_a_map_of_ones_own_is_drawn_beside_the_others(table):
+    own = table[(table["map"] == "rf").fillna(False)].assign(map="mine:factory")
+    drawn = {figure.id: figure for figure in figures(pd.concat([table, own, own.assign(map="other")]))}
+    for name in ("contrast", "m-words"):
+        looks = {mark.look.name: mark.look for mark in drawn[name].panels[0].marks if mark.label and mark.look.name}
+        assert {"mine:factory", "other", "RF"} <= set(looks)
+        assert len({(look.colour, look.mark) for look in looks.values()}) == len(looks)
+
+
 def test_vacuous_certificates_are_not_drawn(drawn):
     """Those of deep RF lie 8 to 32 times above the values."""
     assert not [mark for mark in drawn["fig2-random-features"].panels[1].marks if mark.form == "band"]

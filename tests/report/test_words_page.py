@@ -6,11 +6,11 @@ import sys
 
 import pandas as pd
 import pytest
+from oneword.report.words.tables import over_seeds, pieces
 
 from oneword.errors import MissingExtraError
 from oneword.report.words.page import check_installed, render
 from oneword.report.words.passages import TOP, parts_of
-from oneword.report.words.tables import over_seeds, pieces
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 from tests.survey_cases import EVIL, QUOTES, about, replacements, table
 

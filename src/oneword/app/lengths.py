@@ -8,14 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.app.readers import Readers
-from oneword.profile.sup import sup_and_words
-from oneword.progress import Progress
+from oneword.app.subjects import Subjects
+from oneword.progress import Progress, part
 from oneword.search.defaults import DefaultSearch
-from oneword.survey.effort import Effort
-from oneword.survey.question import Question
-from oneword.survey.survey import survey
 from oneword.text.context import spread_positions
+from oneword.words.random_words import sup_and_words
+from oneword.words.verb import measure
 
 SHORTEST = 4  # words
 MOST_SPOTS = 6  # words that may change in a model, evenly spread: each costs forward passes through all of it
@@ -32,34 +30,34 @@ def beginnings(text: str) -> list[str]:
     return [*(text[: ends[size - 1]] for size in sizes), text]
 
 
-def lengths(readers: Readers, keys: Sequence[str], text: str, report: Progress) -> pd.DataFrame:
+def lengths(subjects: Subjects, keys: Sequence[str], text: str, progress: Progress) -> pd.DataFrame:
     """One line a map or model and beginning: model, output, n (tokens), sup, and what is random beside it."""
     lines: list[dict[str, Any]] = []
     texts = beginnings(text)
     for count, key in enumerate(keys):
-        title = readers.title(key)
+        title = subjects.title(key)
 
-        def say(stage: str, done: float, before: int = count, name: str = title) -> None:
-            report(f"{name}, shorter texts", (before + min(done, 1.0)) / len(keys))
-
-        model = readers.is_model(key)
-        found = _of_model(readers, key, texts, say) if model else _of_map(readers, key, texts, say)
+        here = part(progress, count / len(keys), (count + 1) / len(keys), f"{title}, shorter texts")
+        model = subjects.is_model(key)
+        found = _of_model(subjects, key, texts, here) if model else _of_map(subjects, key, texts, here)
         lines += [{"model": title, "output": "pooled vector" if model else "random weights", **line} for line in found]
     return pd.DataFrame(lines)
 
 
-def _of_map(readers: Readers, key: str, texts: Sequence[str], report: Progress) -> list[dict[str, Any]]:
-    question = Question((key,), seeds=1, words=None, effort=Effort.quick(), window=readers.encoder.longest)
-    words = survey(texts, readers.encoder, question, report).words.groupby("text")
+def _of_map(subjects: Subjects, key: str, texts: Sequence[str], progress: Progress) -> list[dict[str, Any]]:
+    words = measure(
+        texts, key, encoder=subjects.encoder, words=False, seeds=1, effort="quick", window=subjects.encoder.longest,
+        progress=progress,
+    ).words.groupby("text")  # fmt: skip
     return [
-        {"n": int(some["n"].max()), "sup": some["S_ball"].max(), "random_ball": some["random_ball"].mean()}
+        {"n": int(some["n"].max()), "sup": some["value"].max(), "random_ball": some["random"].mean()}
         for _, some in words
     ]
 
 
-def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Progress) -> list[dict[str, Any]]:
-    phi = readers.model(key)
-    words = readers.words(key)
+def _of_model(subjects: Subjects, key: str, texts: Sequence[str], progress: Progress) -> list[dict[str, Any]]:
+    phi = subjects.model(key)
+    words = subjects.words(key)
     contexts = [phi.encode(text) for text in texts]
     total = sum(context.n for context in contexts)
     out, before = [], 0
@@ -67,11 +65,11 @@ def _of_model(readers: Readers, key: str, texts: Sequence[str], report: Progress
         own = [i for i, special in enumerate(context.special) if not special]
         spots = spread_positions(own, MOST_SPOTS)
 
-        def say(stage: str, done: float, before: int = before, n: int = context.n) -> None:
-            report(stage, (before + n * done) / total)
-
+        here = part(progress, before / total, (before + context.n) / total)
         probe = phi.at(context.X)
-        found, random = sup_and_words(phi, probe, context, spots, words, 1, search=DefaultSearch(quick=True), say=say)
+        found, random = sup_and_words(
+            phi, probe, context, spots, words, 1, search=DefaultSearch(quick=True), progress=here
+        )
         tried = [value for each in random.values() for value in each.values()]
         word = math.fsum(tried) / len(tried) if tried else math.nan
         out.append({"n": context.n, "sup": found.value, "random_word": word})

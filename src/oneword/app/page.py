@@ -8,9 +8,9 @@ from typing import Any
 import gradio as gr
 
 from oneword.app.change import SEEN
+from oneword.app.events import Events, Found
 from oneword.app.limits import MOST_WORDS
 from oneword.app.samples import SAMPLES
-from oneword.app.visits import Found, Visits
 from oneword.report.app import views
 
 TITLE = "oneword: how much can one word change?"
@@ -53,12 +53,12 @@ element.addEventListener('click', event => {
 """
 
 
-def build(visits: Visits) -> gr.Blocks:
-    """The page of these visits."""
-    readers = visits.readers
-    first = readers.models[0]
-    deepest = max(readers.model(name).layers for name in readers.models)
-    seen_by = [(title, key) for title, key in readers.choices if key in SEEN or readers.is_model(key)]
+def build(events: Events) -> gr.Blocks:
+    """The page of these events."""
+    subjects = events.subjects
+    first = subjects.models[0]
+    deepest = max(subjects.model(name).layers for name in subjects.models)
+    seen_by = [(title, key) for title, key in subjects.choices if key in SEEN or subjects.is_model(key)]
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as page:
         _piece("header", views.header())
         found = gr.State(Found(), time_to_live=_HOUR)
@@ -81,11 +81,11 @@ def build(visits: Visits) -> gr.Blocks:
                     upload = gr.UploadButton("Open a text file", elem_id="upload")
             with gr.Column(scale=2):
                 keys = gr.CheckboxGroup(
-                    readers.choices,
+                    subjects.choices,
                     value=["attention", "rf", first],
-                    label="Read by",
+                    label="Measured by",
                     info="Layers with random weights, as in the paper, and whole models.",
-                    elem_id="readers",
+                    elem_id="subjects",
                 )
                 careful = gr.Checkbox(
                     label="Search longer",
@@ -99,11 +99,11 @@ def build(visits: Visits) -> gr.Blocks:
         with gr.Tabs():
             with gr.Tab("Word by word"), gr.Row():
                 with gr.Column(scale=3):
-                    words = _piece("words", views.words("", ()), _WORDS_SCRIPT)
+                    words = _piece("words", views.words(None), _WORDS_SCRIPT)
                 with gr.Column(scale=2):
-                    word = _piece("word", views.word((), None), _WORD_SCRIPT)
+                    word = _piece("word", views.word(None, None), _WORD_SCRIPT)
             with gr.Tab("Layer by layer"):
-                layers = _piece("layers", views.layers(()))
+                layers = _piece("layers", views.layers(None))
             with gr.Tab("Shorter texts"):
                 cut = gr.Button("Cut the text shorter and shorter", elem_id="cut")
                 curves = _piece("lengths", views.lengths(None))
@@ -126,7 +126,7 @@ def build(visits: Visits) -> gr.Blocks:
             text: str, keys: list[str], careful: bool, request: gr.Request
         ) -> AsyncIterator[tuple[Any, ...]]:
             new_text = True
-            async for news in visits.measure(_visitor(request), text, keys, careful):
+            async for news in events.measure(_visitor(request), text, keys, careful):
                 if news.found is None:
                     yield news.status, *[gr.skip()] * 6
                     continue
@@ -134,30 +134,30 @@ def build(visits: Visits) -> gr.Blocks:
                 again = (gr.skip(), gr.skip(), gr.skip())
                 yield (
                     news.status,
-                    views.words(now.text, now.readings),
-                    views.layers(now.readings),
+                    views.words(now.table),
+                    views.layers(now.table),
                     now,
-                    *((views.word(now.readings, None), now.text, views.lengths(None)) if new_text else again),
+                    *((views.word(now.table, None), now.text, views.lengths(None)) if new_text else again),
                 )
                 new_text = False
 
         async def choose(found: Found, request: gr.Request, event: gr.EventData) -> AsyncIterator[tuple[Any, ...]]:
-            async for said, card, now in visits.choose(_visitor(request), found, int(event.start)):
+            async for said, card, now in events.choose(_visitor(request), found, int(event.start)):
                 yield said or gr.skip(), card, now
 
         async def shorter(found: Found, keys: list[str], request: gr.Request) -> AsyncIterator[tuple[Any, ...]]:
-            async for said, picture in visits.cut(_visitor(request), found, keys):
+            async for said, picture in events.cut(_visitor(request), found, keys):
                 yield said, picture or gr.skip()
 
         def put(found: Found, event: gr.EventData) -> str:
             return found.with_word(int(event.start), str(event.word))
 
         def opened(path: str | None) -> tuple[Any, str]:
-            content, said = visits.open(path)
+            content, said = events.open(path)
             return gr.skip() if content is None else content, said
 
         def stopped(request: gr.Request) -> None:
-            visits.jobs.stop(_visitor(request))
+            events.jobs.stop(_visitor(request))
 
         # Whatever comes next takes the place of what goes on, so that no click is lost.
         slow: dict[str, Any] = {
@@ -178,7 +178,7 @@ def build(visits: Visits) -> gr.Blocks:
         # One at a time: a model must not be asked by two threads, and only the last of many letters counts.
         live = slow | {"concurrency_limit": 1, "concurrency_id": "live", "trigger_mode": "always_last"}
         for control in (after, seen, layer):
-            control.change(visits.change, [found, after, seen, layer], changed, **live)
+            control.change(events.change, [found, after, seen, layer], changed, **live)
     # Gradio looks for work a thousand times a second, which is a tenth of a core on a page that nobody uses.
     page.queue()._queue.sleep_when_free = 0.02
     return page

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
+from oneword.app.events import Events
 from oneword.app.limits import MOST_BYTES
-from oneword.app.readers import Readers
-from oneword.app.visits import Visits
+from oneword.app.subjects import Subjects
 from oneword.errors import MissingExtraError
 from oneword.plot.look import DARK, LIGHT
 from oneword.report.app import views
@@ -27,7 +27,7 @@ class Running:
     url: str
     share_url: str | None
     blocks: Any
-    visits: Visits
+    events: Events
 
     @staticmethod
     def wait() -> None:
@@ -35,7 +35,7 @@ class Running:
         Event().wait()
 
     def close(self) -> None:
-        self.visits.jobs.close()
+        self.events.jobs.close()
         self.blocks.close(verbose=False)
 
 
@@ -61,10 +61,10 @@ def serve(
     from oneword.app.guards import ALONE, guards
     from oneword.app.page import build
 
-    visits = Visits(Readers(models), Readers(models, apart=True))
-    visits.readers.load()
-    visits.live.load()
-    page = build(visits)
+    events = Events(Subjects(models), Subjects(models, apart=True))
+    events.subjects.load()
+    events.live.load()
+    page = build(events)
     _, local, shared = page.launch(
         server_name=host,
         server_port=port,
@@ -83,4 +83,4 @@ def serve(
         ),
         head=f"<style>{views.style()}</style>",
     )
-    return Running(local, shared, page, visits)
+    return Running(local, shared, page, events)

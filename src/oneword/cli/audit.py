@@ -219,7 +219,7 @@ def _texts(file: Path | None, column: str | None) -> list[str] | None:
     from oneword.cli.texts import texts_of
 
     if file is not None:
-        return texts_of(None, file, column, False, None)
+        return texts_of(None, file, column, None)
     if column is not None:
         raise RangeError("expected --column with --file, got no file: name one")
     return None

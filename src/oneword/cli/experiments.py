@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, Quiet, Seed, command_line, dump, watched, writable_folder
+from oneword.cli.common import Debug, JsonFile, Quiet, Seed, command_line, dump, watched, writable_folder
 from oneword.progress import silent as ignore_progress
 
 if TYPE_CHECKING:
@@ -55,12 +55,7 @@ def reproduce(
     seed: Seed = 0,
     workers: Workers = None,
     cluster: Cluster = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option(
-            "--json", metavar="FILE", help="Write the claims and their verdicts to a file; - is standard output."
-        ),
-    ] = None,
+    json_file: JsonFile = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -77,7 +72,7 @@ def reproduce(
     oneword reproduce --scale paper --encoder bert-base-uncased --corpus imdb --cluster tcp://head:8786
     """
     from oneword.experiments import paper
-    from oneword.experiments.judging import failed
+    from oneword.experiments.judging import failed, verdict_json
     from oneword.report.paper.claims import claims_table
 
     silent = quiet or json_file == "-"
@@ -97,7 +92,7 @@ def reproduce(
             on_start=start,
         )
     if json_file is not None:
-        dump([claim.to_json() for claim in done.claims], json_file)
+        dump(verdict_json(done.claims), json_file)
     if not silent:
         from rich.console import Console
 
@@ -178,8 +173,7 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
     from rich.table import Table
 
     from oneword.plot.print import save
-    from oneword.report.profile.figures import lengths_figure
-    from oneword.report.profile.lengths import CURVES
+    from oneword.report.words.figures import CURVES, lengths_figure
 
     save(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
     if quiet:

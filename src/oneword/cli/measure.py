@@ -1,28 +1,39 @@
-"""`oneword measure`: every word of a text, for each map."""
+"""`oneword measure`: every word of a text, under maps and models side by side."""
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Mapping, Sequence
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, JsonFile, Quiet, Seed, check_ending, dump, like_of, overall, write_table
+from oneword.cli.common import (
+    Device,
+    DType,
+    HtmlFile,
+    JsonFile,
+    OutFolder,
+    Outputs,
+    Quiet,
+    Seed,
+    TableFile,
+    command_line,
+    like_of,
+    overall,
+    write_table,
+)
 from oneword.errors import RangeError
-from oneword.maps.outputs import listed
-from oneword.maps.registry import DEFAULT, each_once
+from oneword.maps.outputs import explained
+from oneword.maps.registry import DEFAULT, each_once, find
 from oneword.maps.registry import names as map_names
 
 if TYPE_CHECKING:
-    from oneword.sets.constraints import Constraint
-    from oneword.sets.vocabulary import Replacements
-    from oneword.text.encoders import Encoder
+    from oneword.maps.transformer import TransformerFeatures
+    from oneword.report.words.table import WordTable
+    from oneword.text.context import Context
 
-INPUT, MODELS, NUMBERS, OUTPUT = "What is measured", "Trained models", "Numbers and effort", "Output"
-FileOption = Path | None
+INPUT, SUBJECTS, CHANGES = "What is measured", "Maps and models", "What may change"
 
 
 def measure(
@@ -31,288 +42,285 @@ def measure(
         typer.Argument(metavar="TEXT", help="The text itself, in quotes; - reads standard input, one text a line."),
     ] = None,
     file: Annotated[
-        FileOption,
+        Path | None,
         typer.Option(
-            "--file",
-            metavar="F",
-            help="A text file, one text a line, or CSV, TSV, JSONL, Parquet.",
-            rich_help_panel=INPUT,
+            "--file", metavar="F", help="Texts, one a line, or CSV, TSV, JSONL, Parquet.", rich_help_panel=INPUT
         ),
     ] = None,
     column: Annotated[
-        str | None, typer.Option(help="The column of that file that holds the texts.", rich_help_panel=INPUT)
+        str | None,
+        typer.Option(
+            help="The column that holds the texts; * takes the whole file as one text.", rich_help_panel=INPUT
+        ),
     ] = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="The text file is one text, lines and all.", rich_help_panel=INPUT)
-    ] = False,
     limit: Annotated[int | None, typer.Option(help="At most this many texts.", rich_help_panel=INPUT)] = None,
-    encoder: Annotated[
-        str,
-        typer.Option(
-            help="What makes words vectors: layer 0 of minilm (embedded), a folder, a hub name; a .txt or .npz table.",
-            rich_help_panel=INPUT,
-        ),
-    ] = "minilm",
-    dimension: Annotated[
-        int | None,
-        typer.Option(
-            "-d", "--dimension", help="Keep the first coordinates only; all by default.", rich_help_panel=INPUT
-        ),
-    ] = None,
     gaussian: Annotated[
         str | None,
         typer.Option(
-            "--gaussian",
-            metavar="N,D",
-            help="A synthetic text: N Gaussian words of dimension D.",
+            metavar="N,D[,COSINE]",
+            help="A synthetic text: N Gaussian words of dimension D (and their average cosine, 0.07).",
             rich_help_panel=INPUT,
         ),
     ] = None,
-    cosine: Annotated[
-        float, typer.Option(help="Average cosine between two words of that text.", rich_help_panel=INPUT)
-    ] = 0.07,
     maps: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="MAP", help=f"Repeat for several: {map_names()}. Default: three of them."),
+        typer.Option("--map", metavar="MAP", help=f"Repeat for several: {map_names()}.", rich_help_panel=SUBJECTS),
     ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
             "--model",
             metavar="M",
-            help="Trained models instead of maps: minilm (embedded), a folder, a hub name. Repeat for several.",
-            rich_help_panel=MODELS,
+            help="Repeat for several: minilm (embedded), a folder, a hub name. M@random has random weights.",
+            rich_help_panel=SUBJECTS,
         ),
     ] = None,
-    layer: Annotated[
-        int | None, typer.Option(help="0 (embeddings) … L; the last by default.", rich_help_panel=MODELS)
-    ] = None,
-    output: Annotated[str, typer.Option(help=f"{listed()}.", rich_help_panel=MODELS)] = "pooled",
-    head: Annotated[int | None, typer.Option(help="Of attention: this head alone.", rich_help_panel=MODELS)] = None,
-    module: Annotated[
-        str | None,
-        typer.Option(help="A part by its name instead, as encoder.layer.3.attention.", rich_help_panel=MODELS),
-    ] = None,
-    per_layer: Annotated[
-        bool,
-        typer.Option("--per-layer", help="Search every layer, not only the one asked for.", rich_help_panel=MODELS),
-    ] = False,
-    reinit: Annotated[
-        bool, typer.Option("--reinit", help="Beside each model, its twin with random weights.", rich_help_panel=MODELS)
-    ] = False,
-    real_words: Annotated[
-        int, typer.Option("--real-words", help="Random real words tried at each word.", rich_help_panel=MODELS)
-    ] = 1,
-    words: Annotated[int, typer.Option(help="How many words change at once (more than one: chosen greedily).")] = 1,
-    position: Annotated[
-        list[int] | None,
+    output: Annotated[
+        str,
         typer.Option(
-            "--position", metavar="I", help="Only this word may change, by its # in the table; repeat for several."
+            metavar="OUTPUT[:LAYER[:HEAD]]",
+            help=f"Of models: {explained()}, or module:NAME.",
+            rich_help_panel=SUBJECTS,
+        ),
+    ] = "pooled",
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="Word vectors of maps: layer 0 of minilm (embedded), a folder, a hub name; a .txt or .npz table.",
+            rich_help_panel=SUBJECTS,
+        ),
+    ] = "minilm",
+    dimension: Annotated[
+        int | None,
+        typer.Option("-d", "--dimension", help="Of maps: the first coordinates only.", rich_help_panel=SUBJECTS),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SET[:R]",
+            help="ball or sphere, of radius R in √d (for models in the norm of the word). Default: ball:1.",
+            rich_help_panel=CHANGES,
         ),
     ] = None,
-    special: Annotated[bool, typer.Option("--special", help="[CLS] and [SEP] may change, too.")] = False,
-    per_token: Annotated[bool, typer.Option("--per-token", help="Every token is a word of its own.")] = False,
-    sphere: Annotated[
-        bool,
-        typer.Option("--sphere", help="New words lie on the sphere of norm √d, as real words do, not in the ball."),
-    ] = False,
-    radius: Annotated[
-        float | None,
-        typer.Option(help="Largest ‖Δ‖, in units of √d (1 is the paper's ball); of the word's own norm with --model."),
-    ] = None,
-    letters: Annotated[bool, typer.Option("--letters", help="Real words of letters only.")] = False,
     among: Annotated[
-        FileOption, typer.Option("--among", metavar="FILE", help="Real words from this list only, one a line.")
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Real words from this list only, one a line; letters: words of letters; none: no real words.",
+            rich_help_panel=CHANGES,
+        ),
     ] = None,
-    no_words: Annotated[bool, typer.Option("--no-words", help="No real words: S_ball alone.")] = False,
+    position: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--position",
+            metavar="I",
+            help="Only word # I may change; repeat. all: special tokens, too; tokens: every token is a word.",
+            rich_help_panel=CHANGES,
+        ),
+    ] = None,
+    together: Annotated[
+        int, typer.Option(help="Words that change at once (more than one: chosen greedily).", rich_help_panel=CHANGES)
+    ] = 1,
+    effort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EFFORT",
+            help="quick, usual or thorough; or a number: certificates are refined until S ≤ / S ≥ is at most this "
+            "(1.1), or, with 1.1,60, until 60 seconds have passed.",
+        ),
+    ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option(help="Draws of the weights; 3 for short texts, 1 for long ones.", rich_help_panel=NUMBERS),
+        int | None, typer.Option(help="Draws of random weights; 3 for short texts, 1 for long ones.")
     ] = None,
     seed: Seed = 0,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="One start a position, the closed-form certificate.", rich_help_panel=NUMBERS),
-    ] = False,
-    thorough: Annotated[
-        bool,
-        typer.Option("--thorough", help="The full search, refined certificates, all of rf.", rich_help_panel=NUMBERS),
-    ] = False,
-    target: Annotated[
-        float | None,
-        typer.Option(help="Refine certificates until upper/value is at most this (1.2) …", rich_help_panel=NUMBERS),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="… or this many seconds have passed, for each map.", rich_help_panel=NUMBERS),
-    ] = None,
-    window: Annotated[
-        int, typer.Option(help="Longer texts go in windows of this many tokens.", rich_help_panel=NUMBERS)
-    ] = 250,
-    most: Annotated[int, typer.Option(help="Refuse more tokens than this in all.", rich_help_panel=NUMBERS)] = 25_000,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="float32, or float64 (the default with --gaussian and --words).", rich_help_panel=NUMBERS),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, …; certificates are computed on the CPU.", rich_help_panel=NUMBERS)
-    ] = "cpu",
-    top: Annotated[int, typer.Option(help="Replacements shown for each word.", rich_help_panel=OUTPUT)] = 1,
-    html: Annotated[
-        FileOption, typer.Option("--html", metavar="FILE", help="A page to read and send.", rich_help_panel=OUTPUT)
-    ] = None,
+    dtype: DType = None,
+    device: Device = "cpu",
+    top: Annotated[int, typer.Option(help="Replacements shown for each word.")] = 1,
+    html: HtmlFile = None,
     json_file: JsonFile = None,
-    csv: Annotated[
-        FileOption, typer.Option("--csv", metavar="FILE", help="One line a word, map and seed.", rich_help_panel=OUTPUT)
-    ] = None,
-    parquet: Annotated[
-        FileOption, typer.Option("--parquet", metavar="FILE", help="The same as Parquet.", rich_help_panel=OUTPUT)
-    ] = None,
-    out: Annotated[
-        FileOption,
-        typer.Option(metavar="DIR", help="Write results (JSON) and figures (PDF, PNG) here.", rich_help_panel=OUTPUT),
-    ] = None,
+    table: TableFile = None,
+    out: OutFolder = None,
     quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
-    """How far each word of a text can move what a layer makes of it, in colour, with the word that does it.
+    """How far each word of a text can move maps and models, in colour, with the real word that does it.
 
-    S_ball is the sup over ALL vectors within the ball: ≥ is attained by a change that was found, ≤ is certified.
-    S_word is the best real word of the vocabulary, all of them tried (long texts and rf: some), and "random" their
-    mean. Real words mostly lie outside the ball, and do far less than its worst vector.
+    S ≥ is attained by a change of the word's vector that was found; S ≤ is an upper bound: certified for maps, a
+    ceiling for models. "best word" is the real word of the vocabulary that changes most, "random word" the mean one.
 
     [bold]Examples[/bold]
 
     oneword measure "I love her much"
 
-    oneword measure "This is not a good film" --top 5 --html not.html
+    oneword measure "This is not a good film" --map attention --map rf --model minilm --html not.html
 
-    oneword measure --file reviews.csv --column review --limit 20 --map attention --csv words.csv
+    oneword measure --file reviews.csv --column review --limit 20 --map attention --table words.csv
 
-    oneword measure --gaussian 100,768 --map attention --target 1.1 --seconds 60 --out results
+    oneword measure --gaussian 100,768 --map attention --effort 1.1,60 --out results
 
-    oneword measure "This is not a good film" --model minilm --reinit --html model.html
+    oneword measure "This is not a good film" --model minilm --model minilm@random --output hidden:3
     """
     from oneword.text.sources import expect_hub
 
     expect_hub(encoder)  # torch takes longer to load than a hub to answer
-    from oneword import Ball, Certify, Sphere
-    from oneword.cli import answers, arrays
+    outputs = Outputs(html, json_file, table, out, quiet)
+    asked_for: dict[str, Any] = {**_effort(effort), **_positions(position)}
+    library = gaussian is not None or together != 1  # the search of the library, unless another is asked for
+    if library:
+        asked_for = {"effort": "thorough", "seeds": 1, **asked_for}
+    like = like_of(dtype or ("float64" if library else "float32"), device)
+    for name in each_once(maps or DEFAULT):
+        find(name)
+    texts = _texts(text, file, column, limit, gaussian, seed, like)
+
+    from oneword.text.encoders import Encoder
+    from oneword.words.verb import measure as measure_words
+
+    loaded = None if gaussian is not None else Encoder.load(encoder)
+    by: list[Any] = list(maps or ())
+    by += [_model(name, output, seed, like) for name in model or ()]
+    with overall(outputs.silent) as progress:
+        found = measure_words(
+            texts,
+            by or (DEFAULT if gaussian is not None else None),
+            encoder=loaded or encoder,
+            within=within,
+            words=_real_words(loaded, among),
+            together=together,
+            seed=seed,
+            d=dimension,
+            top=top,
+            dtype=like.dtype,
+            device=device,
+            progress=progress,
+            **asked_for | ({} if seeds is None else {"seeds": seeds}),
+        )
+    _write(found, outputs, top)
+
+
+def _texts(
+    text: str | None,
+    file: Path | None,
+    column: str | None,
+    limit: int | None,
+    gaussian: str | None,
+    seed: int,
+    like: Any,
+) -> list[str] | Context:
     from oneword.cli.texts import ONE_TEXT, texts_of
 
     if sum(given is not None for given in (text, file, gaussian)) > 1:
         raise RangeError(ONE_TEXT)
-    if quick and thorough:
-        raise RangeError("expected --quick or --thorough, got both: leave one out")
-    for option, path, ending in (("--html", html, ".html"), ("--csv", csv, ".csv"), ("--parquet", parquet, ".parquet")):
-        if path is not None:
-            check_ending(option, path, ending)
-    if html is not None:
-        from oneword.report.words.page import check_installed
+    if gaussian is None:
+        return texts_of(text, file, column, limit)
+    from oneword.text.context import gaussian as synthetic
 
-        check_installed()
-    position = position or None  # an option that is not given may be an empty list
-    several = gaussian is not None or words != 1  # results of the library, not a survey of words
-    like = like_of(dtype or ("float64" if several else "float32"), device)
-    silent, names = quiet or json_file == "-", each_once(maps or DEFAULT)
-    certify = Certify(1.2 if target is None else target, seconds=seconds)
-
-    def within(d: int) -> Constraint:
-        span = None if radius is None else radius * d**0.5
-        return Sphere(largest=span) if sphere else Ball(span)
-
-    if model:
-        _refuse("--model without", {
-            "--map": maps, "--gaussian": gaussian, "--sphere": sphere, "--words": words != 1, "--thorough": thorough,
-            "--per-token": per_token, "--letters": letters, "--no-words": no_words, "--dimension": dimension,
-            "--seeds": seeds, "--target": target, "--seconds": seconds,
-        })  # fmt: skip
-        if real_words < 0:
-            raise RangeError(f"expected --real-words of at least 0, got {real_words}")
-        from oneword.cli import models
-
-        asked_of = models.Asked(
-            tuple(model), layer, output, head, module, reinit, per_layer, position, special, radius, real_words, among,
-            seed, quick, most,
-        )  # fmt: skip
-        profiles = asked_of.run(texts_of(text, file, column, whole, limit), like, silent)
-        if not silent:
-            models.show([each.tables for each in profiles])
-        tables = [path for path in (csv, parquet) if path is not None]
-        command = shlex.join(["oneword", *sys.argv[1:]])
-        models.write(profiles, command, html=html, json_file=json_file, tables=tables, out=out, silent=silent)
-        return
-    _refuse("--model with", {
-        "--layer": layer is not None, "--head": head is not None, "--module": module, "--per-layer": per_layer,
-        "--reinit": reinit, "--output": output != "pooled",
-    })  # fmt: skip
-    if several:
-        if any(path is not None for path in (html, csv, parquet)):
-            raise RangeError(
-                "expected a text whose words change one at a time for --html, --csv and --parquet, got --gaussian or "
-                "--words: use --json or --out"
-            )
-        able: Sequence[int] | None = position
-        if gaussian is not None:
-            context = arrays.synthetic(gaussian, cosine, seed, like.dtype, device)
-        else:
-            content, *more = texts_of(text, file, column, whole, limit)
-            if more:
-                raise RangeError(f"expected one text with --words {words}, got {1 + len(more)}: choose one (--limit 1)")
-            context, able = arrays.own_words(_encoder(encoder), content, position, special, dimension, like)
-        certify = Certify.plain() if quick else certify
-        asked = arrays.Measurement(within(context.d), words, able, "quick" if quick else None, certify, seed)
-        asked.run(context, names, silent, json_file, out)
-        return
-
-    from oneword.survey.effort import Effort
-    from oneword.survey.question import Question
-    from oneword.survey.survey import survey
-
-    texts = texts_of(text, file, column, whole, limit)
-    loaded = _encoder(encoder)
-    effort = Effort.quick() if quick else Effort.thorough(certify) if thorough else None
-    question = Question(
-        names, seeds=seeds, seed=seed, within=within(dimension or loaded.d),
-        words=None if no_words else _real_words(loaded, letters, among), effort=effort,
-        certify=certify if target is not None or seconds is not None else None,
-        positions=None if position is None else tuple(position), special=special, per_token=per_token, window=window,
-        most=most, top=top, d=dimension, dtype=like.dtype, device=device,
-    )  # fmt: skip
-    with overall(silent) as report:
-        found = survey(texts, loaded, question, report)
-    command = shlex.join(["oneword", *sys.argv[1:]])
-    if not silent:
-        answers.show(found, top)
-    if html is not None:
-        answers.write_page(found, html, command, top)
-    for path in (csv, parquet):
-        if path is not None:
-            write_table(found.words, path)
-    if json_file is not None:
-        dump(answers.to_json(found, command), json_file)
-    if out is not None:
-        answers.write_results(found.results, out, silent)
+    try:
+        n, d, *cosine = gaussian.replace("x", ",").split(",")
+        numbers = int(n), int(d), *(float(part) for part in cosine)
+        size, angle = numbers[:2], {"cosine": numbers[2]} if cosine else {}
+    except ValueError:
+        raise RangeError(f"expected --gaussian N,D, for example 50,384, got {gaussian!r}") from None
+    return synthetic(*size, **angle, seed=seed, dtype=like.dtype, device=like.device)  # type: ignore[arg-type]
 
 
-def _refuse(wanted: str, given: Mapping[str, object]) -> None:
-    """Options that would have no effect."""
-    for option, value in given.items():
-        if value:
-            raise RangeError(f"expected {wanted} {option}, got otherwise: leave {option} out")
+def _effort(given: str | None) -> dict[str, Any]:
+    """A level, or how far certificates are refined."""
+    if given is None:
+        return {}
+    target, _, seconds = given.partition(",")
+    try:
+        numbers = float(target), float(seconds) if seconds else None
+    except ValueError:
+        return {"effort": given}
+    from oneword.bounds.certificate import Certify
+
+    return {"certify": Certify(numbers[0], seconds=numbers[1])}
 
 
-def _encoder(name: str) -> Encoder:
-    from oneword.text.encoders import Encoder
+def _positions(given: list[str] | None) -> dict[str, Any]:
+    if not given:
+        return {}
+    if given == ["all"]:
+        return {"special": True}
+    if given == ["tokens"]:
+        return {"per_token": True}
+    try:
+        return {"positions": [int(each) for each in given]}
+    except ValueError:
+        raise RangeError(f"expected --position with a number, all or tokens, got {' '.join(given)!r}") from None
 
-    return Encoder.load(name)
+
+def _model(name: str, output: str, seed: int, like: Any) -> TransformerFeatures:
+    """A model with the part of it that is measured: pooled, hidden:3, attention:2:5, module:encoder.layer.3."""
+    from oneword.maps.transformer import TransformerFeatures
+
+    kind, _, rest = output.partition(":")
+    chosen: dict[str, Any] = {"module": rest} if kind == "module" else {"output": kind}
+    if kind != "module" and rest:
+        layer, _, head = rest.partition(":")
+        try:
+            chosen |= {"layer": int(layer)} | ({"head": int(head)} if head else {})
+        except ValueError:
+            raise RangeError(f"expected --output as pooled, hidden:3 or attention:3:5, got {output!r}") from None
+    trained = name.removesuffix("@random")
+    drawn = seed if trained != name else None
+    return TransformerFeatures.load(trained, **chosen, dtype=like.dtype, device=like.device, random_init=drawn)
 
 
-def _real_words(encoder: Encoder, letters: bool, among: Path | None) -> Replacements:
-    """The whole vocabulary, or a list of one's own, which may have words of several tokens."""
+def _real_words(encoder: Any, among: str | None) -> Any:
+    """The whole vocabulary, a list of one's own, words of letters, or none."""
     from oneword.cli.texts import word_list
-    from oneword.sets.vocabulary import Vocabulary, Words
+    from oneword.sets.vocabulary import Vocabulary
 
     if among is None:
-        return Vocabulary.of(encoder, letters=letters)
-    return Words.of(encoder, [word for word in word_list(among) if not letters or word.isalpha()])
+        return None
+    if among == "none":
+        return False
+    return Vocabulary.of(encoder, letters=True) if among == "letters" else word_list(Path(among))
+
+
+def _write(found: WordTable, outputs: Outputs, top: int) -> None:
+    """Whatever was asked for: the terminal, a page, JSON, a table, a folder of results and figures."""
+    if not outputs.silent:
+        from rich.console import Console
+
+        from oneword.report.words.terminal import WordsView
+
+        Console(highlight=False).print(WordsView(found, top))
+    if outputs.html is not None:
+        found.save_html(outputs.html, command=command_line(), top=top)
+    outputs.write_table(found.words)
+    outputs.write_json(found.to_dict(command_line()))
+    folder = outputs.folder()
+    if folder is not None:
+        _write_folder(found, folder)
+        if not outputs.silent:
+            typer.echo(f"written to {folder}: results (*.json), tables (*.parquet) and figures (*.pdf, *.png)")
+
+
+def _write_folder(found: WordTable, folder: Path) -> None:
+    from oneword.report.words.figures import heads_figure, layers_figure
+
+    figures = {_file_name(name): result.plot() for name, result in found.results.items()}
+    for name, result in found.results.items():
+        result.save(folder / f"{_file_name(name)}.json")
+    for part in found.parts:
+        name = _file_name(part.subject.by + (f"-text{part.subject.text}" if len(found.texts) > 1 else ""))
+        figures |= {f"{name}-layers": layers_figure(part)} if len(part.layers) else {}
+        figures |= {f"{name}-heads": heads_figure(part)} if len(part.heads) else {}
+    for table in ("words", "layers", "heads"):
+        if len(getattr(found, table)):
+            write_table(getattr(found, table), folder / f"{table}.parquet")
+    try:
+        for name, figure in figures.items():
+            for suffix in ("pdf", "png"):
+                figure.savefig(folder / f"{name}.{suffix}")
+    except OSError as error:
+        raise RangeError(
+            f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
+        ) from None
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-")

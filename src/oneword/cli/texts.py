@@ -13,18 +13,22 @@ ONE_TEXT = (
 )
 
 
-def texts_of(text: str | None, file: Path | None, column: str | None, whole: bool, limit: int | None) -> list[str]:
+WHOLE = "*"  # as a column: the whole file is one text
+
+
+def texts_of(text: str | None, file: Path | None, column: str | None, limit: int | None) -> list[str]:
     """All texts that were given, at most `limit` of them."""
+    whole = column == WHOLE
     if limit is not None and limit < 1:
         raise RangeError(f"expected --limit of at least 1, got {limit}")
-    if (column is not None or whole) and file is None and text != "-":
-        raise RangeError("expected --column and --whole with --file, got no file: name one")
+    if column is not None and file is None and text != "-":
+        raise RangeError("expected --column with --file, got no file: name one")
     if text == "-":
         found = _lines(_read_input(), whole)
     elif text is not None:
         found = [text]
     elif file is not None:
-        found = _of_file(file, column, whole)
+        found = _of_file(file, column)
     else:
         found = _lines(_piped(), whole)
     return found if limit is None else found[:limit]
@@ -38,11 +42,10 @@ def word_list(file: Path) -> list[str]:
     return words
 
 
-def _of_file(file: Path, column: str | None, whole: bool) -> list[str]:
-    if column is None and (whole or file.suffix.lower() not in (".csv", ".tsv", ".jsonl", ".parquet")):
-        return _lines(_read(file), whole)
-    if whole:
-        raise RangeError("expected --whole for text files, got it with --column: leave one out")
+def _of_file(file: Path, column: str | None) -> list[str]:
+    table = file.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet")
+    if column == WHOLE or (column is None and not table):
+        return _lines(_read(file), column == WHOLE)
     from oneword.text.corpora import Corpus
 
     if not file.is_file():

@@ -109,6 +109,14 @@ def _resolved(name: str, one: object, trust_code: bool) -> str | OwnMap:
         name, one = name or one.partition(":")[2], _loaded(one, trust_code)
     if not callable(one):
         raise RangeError(f"expected a name, a FeatureMap or a factory (n, d, seed) as a map, got {shown(one)}")
+    if not isinstance(one, FeatureMap):
+        try:
+            inspect.signature(one).bind(2, 2, 0)
+        except (TypeError, ValueError):
+            raise RangeError(
+                f"expected a factory (n, d, seed) → FeatureMap, got {shown(one)}: give a function of X as "
+                "ModuleFeatures(function)"
+            ) from None
     name = name or str(getattr(one, "__name__", type(one).__name__))
     if name in registry.MAPS:
         raise RangeError(f"expected a name that no map of the registry has, got {name!r}: choose another")

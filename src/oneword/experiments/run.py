@@ -31,6 +31,7 @@ from oneword.files import write_whole
 from oneword.memory import physical_memory
 from oneword.progress import Progress, silent
 
+FORMAT = "oneword.run/1"  # of run.json
 SHARE = 0.8  # of the machine's memory, for all workers together
 WORTH_IT = 5.0  # seconds of work below which processes take longer to start than they save
 
@@ -89,7 +90,7 @@ def run(
         table = store.write_results(out, [work.done[cell.key].table for cell in todo])
         made = {"workers": count, "cluster": cluster, "cells": len(todo), "cells_kept_from_before": kept}
         timings = {"seconds": round(time.monotonic() - started, 3), "cell_seconds": work.timings()}
-        content = {**(about or {}), **_machine(), **made, "inputs": _named(todo, inputs), **timings}
+        content = {"format": FORMAT, **(about or {}), **_machine(), **made, "inputs": _named(todo, inputs), **timings}
         write_whole(out / "run.json", json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
     return table
 
@@ -136,8 +137,12 @@ def sweep(
     In a script, more than one process needs `if __name__ == "__main__":` around the call.
 
     >>> import oneword as ow
-    >>> table = ow.sweep(maps=["attention", "rf"], n=[10, 20], d=16, trials=2, search="quick")
-    >>> table.groupby(["map", "n"])["value"].median().round(2)  # doctest: +SKIP
+    >>> table = ow.sweep(maps=["attention", "rf"], n=[10, 40], d=16, trials=2, search="quick")
+    >>> median = table.groupby(["map", "n"])["value"].median()
+    >>> bool(median["rf", 40] < 0.7 * median["rf", 10])  # random features: S falls like 1/√n
+    True
+    >>> bool(median["attention", 40] > 1)  # attention: it does not
+    True
     """
     given = {"maps": maps, "n": n, "d": d, "trials": trials, "words_from": words_from, **more}
     cells = grid("sensitivity", given, trust_code=trust_code)

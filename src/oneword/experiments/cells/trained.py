@@ -15,14 +15,14 @@ from oneword.experiments import costs
 from oneword.experiments.cell import Cell, choice, name_or_path, several, whole
 from oneword.maps.outputs import OUTPUTS
 from oneword.maps.transformer import TransformerFeatures
-from oneword.profile.profile import objective
-from oneword.profile.sup import sup_and_words
 from oneword.random import stream
 from oneword.search.frugal import FrugalAscent
 from oneword.sets.vocabulary import Vocabulary
 from oneword.text.context import Context, spread_positions
 from oneword.text.corpora import Corpus
 from oneword.text.encoders import Encoder
+from oneword.words.models import ModelSubject
+from oneword.words.random_words import sup_and_words
 
 # The same for every length, so that an exponent is the model's and not the search's.
 SEARCH = FrugalAscent(random=0, steps=8, keep=1, leading=2, polish=60)
@@ -117,7 +117,7 @@ class TrainedCell(Cell):
                 "d": phi.encoder.d,
                 "trial": self.trial,
                 "seed": self.seed,
-                "objective": objective(phi),
+                "objective": ModelSubject(phi).what,
                 "changed": 1,
                 "positions": "all" if self.positions == 0 else f"{self.positions} spread",
                 "value": found.value,

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from oneword.report.app.reading import SHADES, Reading
 from oneword.report.comparison import Tables, names_of
 from oneword.report.comparison_page import attention_maps, pair_cards, pair_columns
-from oneword.report.profile.lengths import lengths_plot
-from oneword.report.profile.page import layers_heat
-from oneword.report.table import shown
 from oneword.report.templating import page_template
-from oneword.report.words.tables import Line, Piece, largest, pieces, strength
-
-# The numbers of a word: sign, and what kind of number it is.
-NUMBERS = {
-    "sup": ("S ≥", "worst change found"),
-    "upper": ("S ≤", "certified"),
-    "first_order": ("≈", "first order, no bound"),
-    "random_ball": ("∼", "random change of that size"),
-    "random_word": ("∼", "random real word"),
-}
+from oneword.report.words.figures import lengths_plot
+from oneword.report.words.lines import Line, pieces, scales
+from oneword.report.words.page import layers_heat, piece_of
+from oneword.report.words.sentences import bracket
+from oneword.report.words.table import COLUMNS, SHADES, Part, WordTable
 
 
 def style() -> str:
@@ -49,90 +40,67 @@ def said(message: str, kind: str = "done") -> str:
     return page_template("app/status.html.j2").render(kind=kind, message=message)
 
 
-def words(text: str, readings: Sequence[Reading]) -> str:
+def words(table: WordTable | None) -> str:
     """The text in colour, once for each map and model."""
-    known = {name for reading in readings for name in reading.scales()}
+    parts = [] if table is None else table.parts
+    known = {name for part in parts for name in scales(part, SHADES)}
     return page_template("app/words.html.j2").render(
         shades=[(k, SHADES[name]) for k, name in enumerate(SHADES) if name in known],
-        readings=[_coloured(text, reading) for reading in readings],
+        subjects=[_coloured(part) for part in parts],
+        notes=[] if table is None else table.notes,
     )
 
 
-def _coloured(text: str, reading: Reading) -> dict[str, Any]:
-    scales = reading.scales()
-    lines = reading.words.assign(text=0, window=0, position=range(len(reading.words)), map=reading.key)
+def _coloured(part: Part) -> dict[str, Any]:
+    known = scales(part, SHADES)
     return {
-        "title": reading.title,
-        "headline": headline(reading),
-        "scales": [(k, *scales[name]) for k, name in enumerate(SHADES) if name in scales],
-        "pieces": [_piece(piece, reading.key, scales) for piece in pieces(text, lines)],
-        "first": int(lines["start"].min()),
-        "notes": reading.notes,
+        "title": part.subject.title,
+        "headline": bracket(part),
+        "scales": [(k, *known[name]) for k, name in enumerate(SHADES) if name in known],
+        "pieces": [piece_of(piece, known) for piece in pieces(part)],
+        "first": None if part.words["start"].isna().all() else int(part.words["start"].min()),
     }
 
 
-def _piece(piece: Piece, key: str, scales: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    line = piece.lines.get(key)
-    if line is None:
-        return {"shown": piece.shown, "start": None}
-    strong = [
-        (k, f"{max(0.0, strength(line[name], scales[name])):.2f}")
-        for k, name in enumerate(SHADES)
-        if name in scales and pd.notna(line[name])
-    ]
-    said = [f"{SHADES[name]} {shown(line[name], 2)}" for name in SHADES if pd.notna(line[name])]
-    return {
-        "shown": piece.shown,
-        "start": int(line["start"]),
-        "strengths": strong,
-        "title": ", ".join(said),
-        "faint": bool(line["below_noise"]),
-    }
-
-
-def headline(reading: Reading) -> str:
-    """The most sensitive word, with its bracket."""
-    top = largest(reading.words, "sup")
-    if top is None:
-        return "coloured by a random real word in each place, while the search goes on"
-    upper = reading.words["upper"].max(skipna=False)
-    kind = "certified" if reading.profiled is None else "ceiling"
-    bracket = f", S ≤ {shown(upper, 2)} ({kind})" if pd.notna(upper) else ", no upper bound"
-    return f"S ≥ {shown(top['sup'], 2)} at “{top['word']}” (found){bracket}"
-
-
-def word(readings: Sequence[Reading], start: int | None, *, looking: bool = False) -> str:
+def word(table: WordTable | None, start: int | None, *, looking: bool = False) -> str:
     """Everything about the chosen word, one block a map or model; `looking`: real words are being looked for."""
-    found = [(reading, line) for reading in readings if start is not None and (line := reading.at(start)) is not None]
+    parts = [] if table is None or start is None else table.parts
+    found = [(part, line) for part in parts if (line := part.at(start or 0)) is not None]
     return page_template("app/word.html.j2").render(
         word=found[0][1]["word"] if found else None,
-        blocks=[_block(reading, line, looking) for reading, line in found],
-        measured=bool(readings),
+        blocks=[_block(part, line, looking) for part, line in found],
+        measured=table is not None,
     )
 
 
-def _block(reading: Reading, line: Line, looking: bool) -> dict[str, Any]:
-    start = int(line["start"])
-    best = reading.replacements.get(start, ())
-    kinds = NUMBERS if reading.profiled is None else NUMBERS | {"upper": ("S ≤", "ceiling for changes of any size")}
+def _block(part: Part, line: Line, looking: bool) -> dict[str, Any]:
+    """The numbers of a word that have a label, and the real words that change most."""
+    upper = "ceiling for changes of any size" if line["upper_kind"] == "ceiling" else "certified"
+    labels = {column.name: upper if column.name == "upper" else column.label for column in COLUMNS if column.label}
+    best = part.replacements.get((line["window"], line["position"]), ())
     return {
-        "title": reading.title,
-        "start": start,
-        "numbers": [(sign, line[name], said) for name, (sign, said) in kinds.items() if pd.notna(line[name])],
-        "best": best,
+        "title": part.subject.title,
+        "start": int(line["start"]),
+        "numbers": [
+            (column.sign, line[column.name], labels[column.name])
+            for column in COLUMNS
+            if column.label and pd.notna(line[column.name])
+        ],
+        "best": [(each["replacement"], each["value"]) for each in best],
         "exact": line["kind"] == "exact",
-        "unknown": reading.lacks(start),
+        "unknown": part.lacks_words(int(line["start"])),
         "looking": looking,
     }
 
 
-def layers(readings: Sequence[Reading]) -> str:
+def layers(table: WordTable | None) -> str:
     """Words across, layers down, for every model whose layers are known."""
-    found = [each.profiled for each in readings if each.profiled is not None and len(each.profiled.layers)]
-    values = [float(each.layers["value"].max()) for each in found]
+    parts = [] if table is None else table.parts
+    found = [part for part in parts if len(part.layers)]
+    most = max((float(part.layers["value"].max()) for part in found), default=1.0)
     return page_template("app/layers.html.j2").render(
-        maps=[layers_heat(each, max(values)) for each in found],
-        waiting=any(each.profiled is not None for each in readings),
+        maps=[layers_heat(part, most, len(part.words)) for part in found],
+        waiting=any(part.subject.kind == "model" for part in parts),
     )
 
 

@@ -304,9 +304,12 @@ def _curve(
     if band and len(certified):
         low, top = medians(certified, "value", x), medians(certified, "upper", x)
         marks.append(Mark("band", low[0], low[1], look, top=top[1]))
+    middles = Mark("points", at, middle, look, label)
     if len(rows) > len(at):
         marks.append(Mark("dots", numbers(rows[x]), numbers(rows[column]), look))
-    return [*marks, Mark("points", at, middle, look, label)]
+        trials = rows.groupby(x)[column]
+        middles = replace(middles, low=numbers(trials.min()), high=numbers(trials.max()), interval="trials")
+    return [*marks, middles]
 
 
 def _ladder(

@@ -63,9 +63,9 @@ def frontier(rows: pd.DataFrame) -> Plot:
         of_training = rows[rows["training"] == training]
         for name, look, some in by_length(of_training):
             g, middle = medians(some, "err", "g")
-            quarter = numbers(some.groupby("g")["err"].quantile(0.25))
-            marks.append(Mark("band", g, quarter, look, top=numbers(some.groupby("g")["err"].quantile(0.75))))
-            marks.append(Mark("points", g, middle, look, name))
+            low, high = (numbers(some.groupby("g")["err"].quantile(share)) for share in (0.25, 0.75))
+            marks.append(Mark("band", g, low, look, top=high))
+            marks.append(Mark("points", g, middle, look, name, low=low, high=high, interval="quartiles"))
         if marks:
             axes = Axis("g, the largest γ allowed", low=0), Axis("lowest Err, γ ≤ g", low=0)
             until = float(rows["g"].max())

@@ -1,7 +1,7 @@
 """The report as one HTML file: works from the disk, without a network, in light and dark.
 
-Everything is inside: plotly's script once, the charts as data, the style. A content security policy forbids every
-request. All texts go through jinja2's escaping; texts inside charts are escaped by `charts`.
+Everything is inside: Vega's script once, the plots as data, the style. A content security policy forbids every request,
+and code in texts. All texts go through jinja2's escaping.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.files import write_whole
+from oneword.plot.interactive import OPTIONS, script, specifications
 from oneword.report.looks import MAPS, OBJECTIVES, maps_in
-from oneword.report.paper.charts import charts
 from oneword.report.paper.claims import by_chance
 from oneword.report.paper.figures import figures, fit_of
 from oneword.report.paper.learning import by_length
 from oneword.report.table import SIGNS, shown
-from oneword.report.templating import missing_for_pages, page_template
+from oneword.report.templating import missing_for_pages, page_template, write_page
 
+TEMPLATE = "report.html.j2"
 MOST_ENTRIES = 30  # of a list that is shown
 ROUNDING = 1e-12  # an error below is 0: squares of what rounding leaves
 # What tells one text under one map from another; the first trial goes first.
@@ -44,47 +44,37 @@ def render(
     | `run` | what run.json holds |
     | `fits` | the exponents, from `experiments.rows.fits`; without them no fits and slopes are drawn |
     """
-    template, script = _extra()
+    check_installed()
     drawn: list[dict[str, Any]] = []
     for figure in figures(rows, fits):
         about = {"id": figure.id, "title": figure.title, "caption": figure.caption, "missing": figure.missing}
-        drawn.append(about | {"charts": charts(figure), "plot": figure})
-    text = template.render(
-        claims=[_claim(claim, {figure["id"] for figure in drawn if figure["charts"]}) for claim in claims],
+        drawn.append(about | {"specs": specifications(figure), "plot": figure})
+    return write_page(
+        TEMPLATE,
+        path,
+        claims=[_claim(claim, {figure["id"] for figure in drawn if figure["specs"]}) for claim in claims],
         chance=by_chance(claim.get("intervals", 0) for claim in claims),
         cards=[_judged(claims), *headlines(rows, fits)],
         figures=drawn,
-        specs={
-            f"{figure['id']}/{index}": {"data": spec["data"], "layout": spec["layout"]}
-            for figure in drawn
-            for index, spec in enumerate(figure["charts"])
-        },
+        specs={f"{figure['id']}/{index}": spec for figure in drawn for index, spec in enumerate(figure["specs"])},
+        options=OPTIONS,
         objectives=objective_lines(rows["objectives"]),
         reviews=reviews(rows["reviews"]),
         encoders=sorted(set(rows["all"]["encoder"].dropna())),
         meanings=[],
         command=str(run.get("command", "")),
         facts=[("", list(_facts(run, rows["all"])))],
-        plotly=script,
+        vega=script(),
     )
-    write_whole(path, text.encode())
-    return path
 
 
 def check_installed() -> None:
     """Raise MissingExtraError where `render` would: before the work that a page is to show, not after it."""
-    _extra()
-
-
-def _extra() -> tuple[Any, Any]:
-    """The template and plotly's script, of the packages of the extra `page`."""
-    template = page_template("report.html.j2")
+    page_template(TEMPLATE)
     try:
-        from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
+        import vl_convert  # noqa: F401
     except ImportError as error:
         raise missing_for_pages(error) from None
-    return template, Markup(get_plotlyjs())
 
 
 def _claim(claim: Mapping[str, Any], drawn: set[str]) -> dict[str, Any]:
@@ -217,7 +207,7 @@ def _facts(run: Mapping[str, Any], table: pd.DataFrame) -> Iterator[tuple[str, s
             if table[name].notna().any():
                 yield name, ", ".join(sorted(set(table[name].dropna())))
     for name, value in run.items():
-        if name not in ("command", "inputs") and value not in (None, ""):
+        if name not in ("command", "format", "inputs") and value not in (None, ""):
             yield name.replace("_", " "), _flat(value)
     if "seed" not in run and table["seed"].notna().any():
         yield "seeds", ", ".join(f"{seed:g}" for seed in sorted(table["seed"].dropna().unique()))

@@ -1,4 +1,4 @@
-"""Bars of every word: S over the ball with its certificate, S over real words with their mean.
+"""Bars of every word: the worst change found with its upper bound, the best real word with the mean one.
 
 The two have axes of their own: the best real word often does a tenth of what the worst vector does.
 """
@@ -16,19 +16,19 @@ NAMED = 60  # words: above this many, bars have no names
 LONGEST = 14  # letters of a name that are shown
 
 Line = Mapping[str, Any]
-WORD = Look("S_word, the best real word", "word")
-BALL = Look("S_ball, searched (S ≥)", "sky")
-UPPER = Look("certified (S ≤)", "vermilion", "dash")
+WORD = Look("best real word", "word")
+CHANGE = Look("worst change found (S ≥)", "sky")
+UPPER = Look("upper bound (S ≤)", "vermilion", "dash")
 RANDOM = Look("random: mean real word, mean random Δ", "ink")
 
 
 def chart(words: Sequence[str], lines: Sequence[Line | None]) -> Plot:
-    """One map: a bar a word, None where the map did not measure it."""
-    over_words = {"S_word": ("bars", WORD), "random_word": ("levels", RANDOM)}
-    over_ball = {"S_ball": ("bars", BALL), "upper": ("dots", UPPER), "random_ball": ("levels", RANDOM)}
-    wanted = {"over the ball: searched, certified, random Δ": over_ball}
-    if any(line is not None and not math.isnan(line["S_word"]) for line in lines):
-        wanted = {"real words: the best, and their mean": over_words, **wanted}
+    """One map or model: a bar a word, None where a word was not measured."""
+    over_words = {"best_word": ("bars", WORD), "random_word": ("levels", RANDOM)}
+    over_changes = {"value": ("bars", CHANGE), "upper": ("dots", UPPER), "random": ("levels", RANDOM)}
+    wanted = {"all changes: worst found, upper bound, random": over_changes}
+    if any(line is not None and not math.isnan(line["random_word"]) for line in lines):
+        wanted = {"real words: the best, and a random one": over_words, **wanted}
     names = Axis("", names=tuple(shortened(word, LONGEST) for word in words))
     panels = tuple(Panel(title, names, Axis("S", low=0), _marks(lines, columns)) for title, columns in wanted.items())
     return Plot("words", "", "", panels, stacked=True)

@@ -1,4 +1,4 @@
-"""A survey as one HTML file: the coloured text, bars, a table, and how it was made. No script, no request."""
+"""The table of words as one HTML file: the coloured text, bars, layers, heads, numbers. No script, no request."""
 
 from __future__ import annotations
 
@@ -9,171 +9,287 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.report.table import shown
-from oneword.report.templating import facts, page_template, write_page
+from oneword.checks import one_line, shortened
+from oneword.report.table import heat_cell, shown, to_records
+from oneword.report.templating import facts, write_page
 from oneword.report.words.chart import chart, size
-from oneword.report.words.passages import LONG, TOP, parts_table
-from oneword.report.words.tables import (
-    SHADES,
-    WORD,
+from oneword.report.words.lines import (
+    SPREADS,
     Line,
     Piece,
-    best_replacements,
+    at_least,
     by_word,
-    largest,
-    maps_of,
-    meanings,
-    over_seeds,
     pieces,
-    shade_of,
+    scales,
     strength,
-    strengths,
-    summary,
+    top_line,
 )
+from oneword.report.words.passages import LONG, TOP, parts_table
+from oneword.report.words.sentences import (
+    bracket,
+    headline,
+    layers_found,
+    meanings,
+    provenance,
+    together,
+    top_head,
+    upper_bound,
+)
+from oneword.report.words.table import COLUMNS, SHADES, Column, Part, WordTable
+from oneword.report.words.terminal import shown_columns
 
-MOST_WORDS = 6000  # coloured on the page, so that it opens at once; tables hold all
 TEMPLATE = "words.html.j2"
+MOST_TEXTS = 12  # word by word; of more there is one row a subject
+MOST_WORDS = 6000  # coloured on the page, so that it opens at once; tables hold all
+MOST_CARDS = 6
+NUMBERED = 20  # columns of a heat map: cells of larger ones are colours alone
+ACROSS = 64  # columns of one strip, so that it fits a page; longer texts have several
+_LONGEST = 14  # letters of a word above its column
 
 
-def check_installed() -> None:
-    """Raise MissingExtraError where `render` would: before the work, not after it."""
-    page_template(TEMPLATE)
-
-
-def render(
-    texts: Sequence[str],
-    words: pd.DataFrame,
-    replacements: pd.DataFrame,
-    about: Mapping[str, Any],
-    notes: Sequence[str],
-    path: Path,
-    *,
-    command: str = "",
-    top: int = 1,
-) -> Path:
-    """Write the page of a survey, given as its tables."""
-    lines = over_seeds(words)
-    order = lines[WORD].drop_duplicates()
-    kept = lines.merge(order.head(MOST_WORDS), on=WORD)
-    best = best_replacements(replacements, top)
-    several, long = len(texts) > 1, len(order) > LONG
+def render(table: WordTable, path: Path, *, command: str = "", top: int = 1) -> Path:
+    """Write the page of a table of words, with `top` replacements for each word."""
+    several, long = len(table.texts) > 1, _count(table) > LONG
+    numbers = range(min(len(table.texts), MOST_TEXTS))
     return write_page(
         TEMPLATE,
         path,
-        cards=list(_cards(lines)),
-        texts=[_text(texts[int(str(k))], int(str(k)), some, best, long) for k, some in kept.groupby("text")],
-        summary=summary(texts, lines) if several else [],
-        left_out=len(order) - min(len(order), MOST_WORDS),
-        meanings=[*meanings(about, lines), *notes],
+        headline=headline(table.parts[0]),
+        cards=list(_cards(table.parts)),
+        summary=_summary(table.parts) if len(table.parts) > 1 else None,
+        several_texts=several,
+        texts=[_text(table, k, top, long) for k in numbers],
+        texts_left_out=len(table.texts) - len(numbers),
+        shades=list(SHADES.values()),
+        meanings=[*meanings(table), *table.notes],
         command=command,
-        facts=[("", list(facts(about)))],
+        facts=[(title, list(facts(about))) for title, about in provenance(table)],
+        most_scales=len(SHADES),
         size=size,
-        several_seeds=len(about["seeds"]) > 1,
-        most_scales=len(SHADES) * len(maps_of(lines)),
     )
 
 
-def _cards(lines: pd.DataFrame) -> Iterator[dict[str, str]]:
-    """For each map its most sensitive word."""
-    column = shade_of(lines)
-    for name in maps_of(lines):
-        some = lines[lines["map"] == name]
-        top = largest(some, column)
+def _count(table: WordTable) -> int:
+    """Words of all texts, each counted once."""
+    return sum(max((len(part.words) for part in table.parts_of(k)), default=0) for k in range(len(table.texts)))
+
+
+def _cards(parts: Sequence[Part]) -> Iterator[dict[str, str]]:
+    """The most sensitive word of each subject; of a model that is alone, its head as well."""
+    for part in parts[:MOST_CARDS]:
+        top = top_line(part)
         if top is None:
             continue
-        ball = f"over the ball: ≥ {shown(some['S_ball'].max(), 2)} (searched)"
-        upper = some["upper"].max(skipna=False)
-        ball += f", ≤ {shown(upper, 2)} (certified)" if pd.notna(upper) else ", not certified"
-        if column == "S_ball":
-            yield {"value": f"≥ {shown(top['S_ball'], 2)}", "label": f"{name}, at “{top['word']}”", "note": ball}
-            continue
-        sign = "≥ " if top["kind"] == "lower bound" else ""
+        best = f"best real word: {at_least(top)}{shown(top['best_word'], 2)} (“{top['replacement']}”); "
+        said = (best if top["replacement"] else "") + (
+            f"a random word: {shown(top['random_word'], 2)}; " if not math.isnan(top["random_word"]) else ""
+        )
         yield {
-            "value": f"{sign}{shown(top['S_word'], 2)}",
-            "label": f"{name}: “{top['word']}” becomes “{top['replacement']}”",
-            "note": f"a random word there: {shown(top['random_word'], 2)}; {ball}",
+            "value": f"≥ {shown(top['value'], 2)}",
+            "label": f"{part.subject.title}, at “{top['word']}”",
+            "note": said + (upper_bound(part) or bracket(part)),
+        }
+    head = top_head(parts[0])
+    if len(parts) == 1 and head is not None:
+        yield {
+            "value": shown(head["change"], 2),
+            "label": f"of its attention goes elsewhere: head {head['head']} of layer {head['layer']}",
+            "note": _mass(head),
         }
 
 
-def _text(
-    text: str,
-    number: int,
-    lines: pd.DataFrame,
-    best: Mapping[tuple[int, int, int, str], list[dict[str, Any]]],
-    long: bool,
-) -> dict[str, Any]:
-    """A text in colour; its words as bars and in a table, or, of a long one, its parts and the words that do most."""
-    names = maps_of(lines)
-    scales = {
-        (name, column): strengths(lines[lines["map"] == name], column)[name]
-        for name in names
-        for column in SHADES
-        if lines.loc[lines["map"] == name, column].notna().any()
-    }
-    end = lines["end"].max()
-    shown_text = text if pd.isna(end) else text[: int(end)]
-    words = by_word(lines)
+def _mass(head: Mapping[str, Any]) -> str:
+    return f"attention on the changed word: {shown(head['before'])} before, {shown(head['after'])} after"
+
+
+def _summary(parts: Sequence[Part]) -> dict[str, Any]:
+    """One row a text and subject: its most sensitive word."""
+    columns = [column for column in COLUMNS if any(column in shown_columns(part) for part in parts)]
+    rows = []
+    for part in parts:
+        top = top_line(part)
+        rows.append(
+            {
+                "by": part.subject.named,
+                "number": part.subject.text,
+                "text": shortened(one_line(part.content), 48),
+                "words": len(part.words),
+                "word": "–" if top is None else top["word"],
+                "cells": [_cell(column, top, part, 1) for column in columns],
+            }
+        )
+    return {"columns": columns, "rows": rows}
+
+
+def _text(table: WordTable, number: int, top: int, long: bool) -> dict[str, Any]:
+    """One text in colour; its words as bars and in a table, or, of a long one, its parts and the words that do most."""
+    parts = table.parts_of(number)
+    words = by_word(pd.concat([part.words for part in parts])) if parts else []
     labels = [str(next(iter(word.values()))["word"]) for word in words]
+    chosen = _most_sensitive(words, parts) if long else words
     return {
         "number": number,
-        "cut": len(shown_text.rstrip()) < len(text.rstrip()),
-        "maps": names,
-        "pieces": [_piece(piece, scales) for piece in pieces(shown_text, lines)],
-        "scales": [
-            {"map": name, "column": column, "low": low, "high": high} for (name, column), (low, high) in scales.items()
+        "title": f"Text {number}" if len(table.texts) > 1 else "The text",
+        "coloured": [_coloured(part) for part in parts],
+        "small": long,
+        "charts": []
+        if long
+        else [(part.subject.title, chart(labels, [word.get(part.subject.by) for word in words])) for part in parts],
+        "passages": [_passages(part) for part in parts if len(part.words) > LONG],
+        "together": [line for part in parts for line in together(table, part)],
+        "layers": [
+            layers_heat(part, _most(parts, "layers", "value"), _in_full(part)) for part in parts if len(part.layers)
         ],
-        "charts": [] if long else [(name, chart(labels, [word.get(name) for word in words])) for name in names],
-        "parts": _parts(shown_text, labels, words, names, shade_of(lines)) if len(words) > LONG else None,
-        "rows": [_row(word, names, best) for word in (_leading(words, shade_of(lines)) if long else words)],
-        "left_out": max(0, len(words) - TOP) if long else 0,
+        "heads": [_heads(part, _most(parts, "heads", "change")) for part in parts if len(part.heads)],
+        "groups": [{"title": part.subject.title, "columns": shown_columns(part)} for part in parts],
+        "rows": [_row(word, parts, top) for word in chosen],
+        "left_out": len(words) - len(chosen),
     }
 
 
-def _parts(
-    text: str, labels: Sequence[str], words: Sequence[Mapping[str, Line]], names: Sequence[str], column: str
-) -> dict[str, Any]:
-    first = [next(iter(word.values())) for word in words]
-    spans = [(line["start"], line["end"]) for line in first]
-    columns = {name: [word[name][column] if name in word else math.nan for word in words] for name in names}
-    return parts_table(text, spans, labels, columns, f"{column} of its words")
+def _coloured(part: Part) -> dict[str, Any]:
+    known = scales(part, SHADES)
+    placed = part.placed
+    kept = Part(part.subject, part.content, placed.head(MOST_WORDS), part.layers, part.heads, part.replacements)
+    end = kept.words["end"].max()
+    text = part.content if pd.isna(end) else part.content[: int(end)]
+    cut = len(placed) > MOST_WORDS
+    kept = Part(part.subject, text if cut else part.content, kept.words, part.layers, part.heads, part.replacements)
+    return {
+        "title": part.subject.named,
+        "said": bracket(part),
+        "scales": [(k, *known[name]) for k, name in enumerate(SHADES) if name in known],
+        "pieces": [piece_of(piece, known) for piece in pieces(kept)],
+        "cut": cut,
+        "left_out": max(0, len(placed) - MOST_WORDS),
+    }
 
 
-def _leading(words: Sequence[Mapping[str, Line]], column: str) -> list[Mapping[str, Line]]:
-    """The words that do most under the first map that measured them, largest first."""
+def piece_of(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    """A word with its strength on each scale, and its numbers for the pointer."""
+    line = piece.line
+    if line is None:
+        return {"shown": piece.shown, "strengths": [], "title": "", "faint": False, "start": None}
+    strong = [(k, strength(line[name], known[name])) for k, name in enumerate(SHADES) if name in known]
+    said = [f"S ≥ {shown(line['value'], 2)}" if not math.isnan(line["value"]) else ""]
+    said.append(f"best word {shown(line['best_word'], 2)} → {line['replacement']}" if line["replacement"] else "")
+    said.append(f"random word {shown(line['random_word'], 2)}" if not math.isnan(line["random_word"]) else "")
+    return {
+        "shown": piece.shown,
+        "strengths": [(k, f"{x:.2f}".removeprefix("0")) for k, x in strong if not math.isnan(x)],
+        "title": "; ".join(part for part in said if part),
+        "faint": bool(line["below_noise"]),
+        "start": line["start"],
+    }
+
+
+def _passages(part: Part) -> dict[str, Any]:
+    """A long text in sentences or windows."""
+    words = part.placed
+    spans = [(None if pd.isna(a) else int(a), None if pd.isna(b) else int(b))
+             for a, b in zip(words["start"], words["end"], strict=True)]  # fmt: skip
+    columns = {"S ≥": [float(x) for x in words["value"]]}
+    return parts_table(part.content, spans, [str(word) for word in words["word"]], columns, part.subject.named)
+
+
+def _in_full(part: Part) -> int:
+    """How many words have a column of their own: all, or those that do most."""
+    return len(part.words) if len(part.words) <= LONG else TOP
+
+
+def _most_sensitive(words: Sequence[Mapping[str, Line]], parts: Sequence[Part]) -> list[Mapping[str, Line]]:
+    """The words that do most under the first subject that measured them, largest first."""
 
     def value(word: Mapping[str, Line]) -> float:
-        x = float(next(iter(word.values()))[column])
-        return -math.inf if math.isnan(x) else x
+        line = next(word[part.subject.by] for part in parts if part.subject.by in word)
+        return -math.inf if math.isnan(line["value"]) else float(line["value"])
 
     return sorted(words, key=value, reverse=True)[:TOP]
 
 
-def _piece(piece: Piece, scales: Mapping[tuple[str, str], tuple[float, float]]) -> dict[str, Any]:
-    """A word with its strength on each scale, and its numbers for the pointer."""
-    found = [
-        strength(piece.lines[name][column], ends) if name in piece.lines else math.nan
-        for (name, column), ends in scales.items()
-    ]
-    said = [
-        f"{name}: S_word {shown(line['S_word'], 2)} → {line['replacement']}"
-        if line["replacement"]
-        else f"{name}: S_ball ≥ {shown(line['S_ball'], 2)}"
-        for name, line in piece.lines.items()
-    ]
-    strong = [(k, f"{x:.2f}".removeprefix("0")) for k, x in enumerate(found) if not math.isnan(x)]
-    return {"shown": piece.shown, "strengths": strong, "title": "; ".join(said), "faint": False}
-
-
-def _row(
-    word: Mapping[str, Line],
-    names: Sequence[str],
-    best: Mapping[tuple[int, int, int, str], list[dict[str, Any]]],
-) -> dict[str, Any]:
+def _row(word: Mapping[str, Line], parts: Sequence[Part], top: int) -> dict[str, Any]:
     label = next(iter(word.values()))
-    text, window, position = (int(label[name]) for name in WORD)
-    cells = []
-    for name in names:
-        line = word.get(name)
-        tops = best.get((text, window, position, name), [])
-        cells.append(None if line is None else {**line, "tops": tops})
-    return {"index": label["index"], "word": label["word"], "cells": cells}
+    groups = [[_cell(column, word.get(part.subject.by), part, top) for column in shown_columns(part)] for part in parts]
+    return {"index": label["index"], "word": label["word"], "groups": groups}
+
+
+def _cell(column: Column, line: Line | None, part: Part, top: int) -> dict[str, Any]:
+    """What stands in a cell of the numbers."""
+    words = column.dtype == "object"
+    empty = {"shown": "–", "words": words, "faint": False, "spread": ""}
+    if line is None or line[column.name] is None:
+        return empty
+    if words:
+        best = part.replacements.get((line["window"], line["position"]), ())[:top] if top > 1 else ()
+        listed = ", ".join(f"{each['replacement']} {shown(each['value'], 2)}" for each in best)
+        return empty | {"shown": listed or str(line[column.name])}
+    value = line[column.name]
+    sign = at_least(line) if column.name == "best_word" else ""
+    spread = line[f"{column.name}_spread"] if column.name in SPREADS else math.nan
+    return empty | {
+        "shown": sign + shown(value, 2),
+        "faint": bool(line["below_noise"]) or part.subject.quiet(value),
+        "spread": "" if math.isnan(spread) else f"± {spread:.2f}",
+    }
+
+
+def _most(parts: Sequence[Part], table: str, column: str) -> float:
+    """The end of the scale of colours that all models of a text share."""
+    found = [getattr(part, table)[column].max() for part in parts if len(getattr(part, table))]
+    return max((float(x) for x in found if x > 0), default=1.0)
+
+
+def layers_heat(part: Part, most: float, kept: int) -> dict[str, Any]:
+    """Layers down, the `kept` most sensitive words across, in strips that fit a page."""
+    words = part.words.sort_values("value", ascending=False, kind="stable").head(kept).sort_values("position")
+    square = part.layers.pivot(index="layer", columns="position", values="value")
+    square = square[[position for position in words["position"] if position in square.columns]]
+    names = words.set_index("position")["word"]
+    numbered = square.shape[1] <= NUMBERED
+    squares = []
+    for first in range(0, square.shape[1], ACROSS):
+        some = square.iloc[:, first : first + ACROSS]
+        squares.append(
+            {
+                "corner": "layer",
+                "words": [shortened(str(names[position]), _LONGEST) for position in some.columns],
+                "rows": [
+                    (layer, [_heat(part, x, most, numbered) for x in row])
+                    for layer, row in zip(some.index, some.to_numpy(float), strict=True)
+                ],
+                "numbered": numbered,
+                "flat": False,
+            }
+        )
+    left_out = part.layers["position"].nunique() - square.shape[1]
+    how = layers_found(part.layers)
+    said = {"most": most, "how": how[:1].upper() + how[1:], "kept": square.shape[1], "left_out": left_out}
+    return {"title": part.subject.named, "squares": squares, **said}
+
+
+def _heads(part: Part, most: float) -> dict[str, Any]:
+    """Layers down, heads across."""
+    heads = sorted(set(part.heads["head"]))
+    numbered = len(heads) <= NUMBERED
+    rows: dict[int, dict[int, dict[str, Any]]] = {}
+    for line in to_records(part.heads.sort_values(["layer", "head"])):
+        title = f"layer {line['layer']}, head {line['head']}: {shown(line['change'], 2)}; {_mass(line)}"
+        cell = _heat(part, line["change"], most, numbered) | {"title": title}
+        rows.setdefault(line["layer"], {})[line["head"]] = cell
+    gap = _heat(part, None, most, numbered)
+    square = {
+        "corner": "layer",
+        "words": heads,
+        "rows": [(layer, [cells.get(head, gap) for head in heads]) for layer, cells in rows.items()],
+        "numbered": numbered,
+        "flat": True,
+    }
+    head = top_head(part)
+    assert head is not None, "there are heads"
+    said = f"Most: head {head['head']} of layer {head['layer']}, {shown(head['change'], 2)}; {_mass(head)}."
+    return {"title": part.subject.named, "square": square, "said": said}
+
+
+def _heat(part: Part, x: float | None, most: float, numbered: bool) -> dict[str, Any]:
+    value = None if x is None or math.isnan(x) else x
+    return heat_cell(value, most, numbered) | {"faint": part.subject.quiet(value)}

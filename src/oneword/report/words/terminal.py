@@ -1,31 +1,30 @@
-"""A survey in the terminal: the sentence in colour, then a table with words down and maps across."""
+"""The table of words in the terminal: the sentence in colour, then words down and maps and models across."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from oneword.checks import one_line, shortened
 from oneword.report.table import MOST_LINES, shown
-from oneword.report.words.tables import (
-    WORD,
+from oneword.report.words.lines import (
+    SPREADS,
     Line,
-    best_replacements,
+    at_least,
     by_word,
-    maps_of,
-    meanings,
-    over_seeds,
+    leading,
     pieces,
-    shade_of,
+    scales,
     strength,
-    strengths,
-    summary,
+    top_line,
 )
+from oneword.report.words.sentences import headline, layers_found, meanings, together, top_head, upper_bound
+from oneword.report.words.table import COLUMNS, SHADES, Column, Part, WordTable
 
 # One hue, even steps of lightness. Each has a foreground of its own, so that words are legible on any terminal.
 HEAT = (
@@ -36,155 +35,237 @@ HEAT = (
     ("#c4660f", "#ffffff"),
     ("#8a4100", "#ffffff"),
 )
+BLOCKS = " ░▒▓█"  # legible where there are no colours
 MOST_TEXTS = 3  # shown word by word; more are a summary
-_WIDE, _SPREADS = 46, 14  # columns that one map takes in the table, and what ± adds to them
+MOST_REPEATED = 60  # words: a longer text is coloured for the first subject only
+MOST_WIDE = 7  # layers that get two columns each
+NARROW = 100  # columns of a terminal: less space between columns, no random Δ
+IN_SUMMARY = ("value", "upper", "best_word", "replacement", "random_word")
+_FIRST, _NUMBER, _SPREAD, _TEXT = 22, 9, 7, 14  # widths: number and word, a number, its ±, a replacement
 
 
 class WordsView:
-    """What rich prints for a survey."""
+    """What rich prints for a table of words; `top` replacements are listed for each word."""
 
-    def __init__(
-        self,
-        texts: Sequence[str],
-        words: pd.DataFrame,
-        replacements: pd.DataFrame,
-        about: Mapping[str, Any],
-        notes: Sequence[str],
-        top: int = 1,
-    ) -> None:
-        self.texts, self.about, self.notes, self.top = texts, about, notes, top
-        self.lines = over_seeds(words)
-        self.best = best_replacements(replacements, top)
+    def __init__(self, table: WordTable, top: int = 1) -> None:
+        self.table, self.top = table, top
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if len(self.texts) <= MOST_TEXTS:
-            for number, some in self.lines.groupby("text", sort=True):
-                yield self._sentence(self.texts[int(str(number))], some)
-                yield self._scale(some)
-                yield Text()
-                yield from self._tables(some, options.max_width)
-        if len(self.texts) > 1:
-            yield self._summary()
-            yield Text()
-        for line in [*meanings(self.about, self.lines), *self.notes]:
-            yield Text(f"· {line}", style="dim")
+        table = self.table
+        if len(table.texts) <= MOST_TEXTS:
+            for number in range(len(table.texts)):
+                parts = table.parts_of(number)
+                for part in parts if len(parts[0].words) <= MOST_REPEATED else parts[:1]:
+                    yield from _sentence(part)
+                yield from self._tables(parts, options.max_width)
+                for part in parts:
+                    yield from _model(part)
+                    for line in together(table, part):
+                        yield Text(visible(line))
+        if len(table.parts) > 1:
+            yield from _summary(table.parts, several_texts=len(table.texts) > 1)
+        for part in table.parts[:1]:
+            yield Text(visible(headline(part)), style="bold")
+        for line in [*meanings(table), *table.notes]:
+            yield Text(f"· {visible(line)}", style="dim")
 
-    # The sentence ---------------------------------------------------------------------------------------------------
+    def _tables(self, parts: Sequence[Part], width: int) -> Iterator[RenderableType]:
+        """Words down, subjects across: as many beside each other as there is room for."""
+        group: list[Part] = []
+        for part in parts:
+            if group and sum(map(_width, [*group, part])) > width - _FIRST:
+                yield from self._group(group, width)
+                group = []
+            group.append(part)
+        yield from self._group(group, width)
 
-    def _sentence(self, text: str, lines: pd.DataFrame) -> Text:
-        """The text as it was given, words on a background by how sensitive the first map is to them."""
-        column, name = shade_of(lines), maps_of(lines)[0]
-        ends = strengths(lines, column)[name]
-        out = Text(overflow="fold")
-        for piece in pieces(text, lines):
-            line = piece.lines.get(name)
-            strong = math.nan if line is None else strength(line[column], ends)
-            out.append(visible(piece.shown), style=None if math.isnan(strong) else heat_style(strong))
-        return out
-
-    def _scale(self, lines: pd.DataFrame) -> Text:
-        column, name = shade_of(lines), maps_of(lines)[0]
-        low, high = strengths(lines, column)[name]
-        out = Text(f"{column} of {name}: {shown(low, 2)} ")
-        for step in range(len(HEAT)):
-            out.append("  ", style=heat_style(step / (len(HEAT) - 1)))
-        return out.append(f" {shown(high, 2)}")
-
-    # The table ------------------------------------------------------------------------------------------------------
-
-    def _tables(self, lines: pd.DataFrame, width: int) -> Iterator[RenderableType]:
-        """Words down, maps across: as many maps beside each other as there is room for."""
-        names = maps_of(lines)
-        wide = _WIDE + (_SPREADS if lines["S_ball_spread"].notna().any() else 0)
-        together = max(1, (width - 16) // wide)
-        for first in range(0, len(names), together):
-            group = names[first : first + together]
-            # A map that measured few words of a long text shows those.
-            measured = lines[lines["map"] == group[0]].sort_values(shade_of(lines), ascending=False, kind="stable")
-            kept = measured.head(MOST_LINES)[WORD]
-            yield self._table(by_word(lines[lines["map"].isin(group)].merge(kept, on=WORD)), group)
-            hidden = len(measured) - len(kept)
-            if hidden:
-                yield Text(f"… and {hidden} less sensitive words: --html, --csv or --json has them all", style="dim")
-            yield Text()
-
-    def _table(self, words: Sequence[Mapping[str, Line]], names: Sequence[str]) -> Table:
-        real = any(line["replacement"] for word in words for line in word.values())
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        grid.add_column("\n#", justify="right", style="dim")
-        grid.add_column("\nword", overflow="ellipsis", max_width=18)
-        for name in names:
-            grid.add_column(f"{name}\nS_ball ≥", justify="right", no_wrap=True)
-            grid.add_column("\n≤", justify="right", no_wrap=True)
-            if real:
-                grid.add_column("\nS_word", justify="right", no_wrap=True)
-                grid.add_column("\nbecomes", overflow="fold", max_width=18)
-                grid.add_column("\n‖Δ‖/√d", justify="right", no_wrap=True)
-                grid.add_column("\nrandom", justify="right", no_wrap=True)
-            else:
-                grid.add_column("\nrandom Δ", justify="right", no_wrap=True)
+    def _group(self, parts: Sequence[Part], width: int) -> Iterator[RenderableType]:
+        first = leading(parts[0].words, "value", MOST_LINES)
+        kept = {(line["start"], line["word"], line["position"]) for line in first}
+        words = [
+            word
+            for word in by_word(pd.concat([part.words for part in parts]))
+            if any((line["start"], line["word"], line["position"]) in kept for line in word.values())
+        ]
+        narrow = width < NARROW
+        columns = [[each for each in shown_columns(part) if not (narrow and each.name == "random")] for part in parts]
+        grid = _grid(1 if narrow else 2)
+        grid.add_column("\n\n#", justify="right", style="dim")
+        grid.add_column("\n\nword", overflow="ellipsis", min_width=6, max_width=18)
+        for part, mine in zip(parts, columns, strict=True):
+            for k, column in enumerate(mine):
+                side = "left" if column.dtype == "object" else "right"
+                name = part.subject.by if k == 0 else ""
+                grid.add_column(
+                    Text(f"{shortened(visible(name), 24)}\n{_two_lines(column.title)}"),
+                    justify=side,  # type: ignore[arg-type]
+                    overflow="fold",
+                    no_wrap=column.dtype != "object",
+                    max_width=18 if column.dtype == "object" else None,
+                )
         for word in words:
             label = next(iter(word.values()))
-            text, window, position = (int(label[name]) for name in WORD)
-            cells = [
-                cell
-                for name in names
-                for cell in self._cells(word.get(name), self.best.get((text, window, position, name), []), real)
-            ]
             number = "–" if label["index"] is None else str(label["index"])
+            cells = [
+                self._cell(column, word.get(part.subject.by), part)
+                for part, mine in zip(parts, columns, strict=True)
+                for column in mine
+            ]
             grid.add_row(number, Text(visible(str(label["word"]))), *cells)
-        return grid
+        yield grid
+        hidden = len(parts[0].words) - len(first)
+        if hidden:
+            yield Text(f"… and {hidden} less sensitive words: the page and the files have them all", style="dim")
+        yield Text()
 
-    def _cells(self, line: Line | None, best: Sequence[Line], real: bool) -> list[Text]:
-        if line is None:
-            return [Text("–", style="dim")] * (6 if real else 3)
-        ball = [_number(line["S_ball"], line["S_ball_spread"]), Text(shown(line["upper"], 2), style="dim")]
-        if not real:
-            return [*ball, Text(shown(line["random_ball"], 2), style="dim")]
-        at_least = "≥ " if line["kind"] == "lower bound" else ""
-        more = [f"{visible(each['replacement'])} {each['value']:.2f}" for each in best]
-        named = "\n".join(more) if self.top > 1 else visible(line["replacement"] or "–")
-        return [
-            *ball,
-            Text(at_least) + _number(line["S_word"], line["S_word_spread"]),
-            Text(named),
-            Text(shown(line["distance"], 2), style="dim"),
-            Text(shown(line["random_word"], 2), style="dim"),
-        ]
+    def _cell(self, column: Column, line: Line | None, part: Part) -> Text:
+        if line is None or line[column.name] is None:
+            return Text("–", style="dim")
+        if column.name == "replacement" and self.top > 1:
+            best = part.replacements.get((line["window"], line["position"]), ())[: self.top]
+            return Text("\n".join(f"{visible(each['replacement'])} {each['value']:.2f}" for each in best))
+        if column.dtype == "object":
+            return Text(visible(str(line[column.name])))
+        return number(column, line, part)
 
-    def _summary(self) -> Table:
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name, side in (("no.", "right"), ("text", "left"), ("map", "left"), ("words", "right"),
-                           ("S_ball ≥", "right"), ("≤", "right"), ("at", "left"), ("S_word", "right"),
-                           ("becomes", "left"), ("random", "right")):  # fmt: skip
-            grid.add_column(name, justify=side, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
-        for line in summary(self.texts, self.lines):
-            at_least = "≥ " if line["kind"] == "lower bound" else ""
-            becomes = f"{line['word']} → {line['replacement']}" if line["replacement"] else "–"
+
+def number(column: Column, line: Line, part: Part) -> Text:
+    """A number with its sign and spread; what is below the noise, and what is no bound of the word, is dim."""
+    value = line[column.name]
+    sign = at_least(line) if column.name == "best_word" else ""
+    quiet = bool(line["below_noise"]) or part.subject.quiet(value) or column.name not in SHADES
+    out = Text(sign + shown(value, 2), style="dim" if quiet else "")
+    spread = line[f"{column.name}_spread"] if column.name in SPREADS else math.nan
+    return out if math.isnan(spread) else out.append(f" ± {spread:.2f}", style="dim")
+
+
+def shown_columns(part: Part) -> list[Column]:
+    """The columns with a title that have a value for this subject."""
+    return [column for column in COLUMNS if column.title and part.words[column.name].notna().any()]
+
+
+def _width(part: Part) -> int:
+    spread = sum(_SPREAD for name in SPREADS if part.words[f"{name}_spread"].notna().any())
+    return spread + sum(_TEXT if column.dtype == "object" else _NUMBER for column in shown_columns(part))
+
+
+def _sentence(part: Part) -> Iterator[Text]:
+    """The text as it was given, each word on a background that says how far it can move this subject."""
+    column, ends = next(iter(scales(part, SHADES).items()), (None, None))
+    if column is None or ends is None:
+        return
+    out = Text(overflow="fold")
+    for piece in pieces(part):
+        out.append(visible(piece.shown), style=None if piece.line is None else _shade(piece.line, column, ends))
+    yield out
+    legend = Text(f"{visible(part.subject.title)}, {SHADES[column]}: {shown(ends[0], 2)} ")
+    for step in range(len(HEAT)):
+        legend.append("  ", style=heat_style(step / (len(HEAT) - 1)))
+    yield legend.append(f" {shown(ends[1], 2)}")
+    yield Text()
+
+
+def _shade(line: Line, column: str, ends: tuple[float, float]) -> str | None:
+    if line["below_noise"]:
+        return "dim"
+    strong = strength(line[column], ends)
+    return None if math.isnan(strong) else heat_style(strong)
+
+
+def _model(part: Part) -> Iterator[RenderableType]:
+    """What only models have: a ceiling, layers, heads."""
+    if part.subject.kind != "model":
+        return
+    yield Text(visible(part.subject.named), style="bold")
+    bound = upper_bound(part)
+    if bound is not None:
+        yield Text(visible(bound))
+    if len(part.layers):
+        yield from _layers(part)
+    head = top_head(part)
+    if head is not None:
+        yield Text(
+            f"attention moves most in head {head['head']} of layer {head['layer']}, by {shown(head['change'], 2)}; on "
+            f"the changed word {shown(head['before'])} before, {shown(head['after'])} after"
+        )
+    yield Text()
+
+
+def _layers(part: Part) -> Iterator[RenderableType]:
+    """The most sensitive words, each with its layers as a row of shades, on one scale."""
+    most = float(part.layers["value"].max()) or 1.0
+    square = part.layers.pivot(index="position", columns="layer", values="value") / most
+    grid = _grid()
+    grid.add_column("word", min_width=10)
+    grid.add_column(f"layers 0–{int(part.layers['layer'].max())}", no_wrap=True)
+    for line in leading(part.words, "value", 5):
+        if line["position"] in square.index:
             grid.add_row(
-                str(line["text"]),
-                Text(visible(line["shown"])),
-                line["map"],
-                str(line["words"]),
-                shown(line["S_ball"], 2),
-                shown(line["upper"], 2),
-                Text(visible(line["ball_word"])),
-                at_least + shown(line["S_word"], 2),
-                Text(visible(becomes)),
-                shown(line["random_word"], 2),
+                Text(visible(str(line["word"]))), strip(square.loc[[line["position"]]].to_numpy(float)[0].tolist())
             )
-        return grid
+    yield grid
+    yield (
+        Text("layers: 0 ")
+        .append_text(strip([k / 4 for k in range(5)]))
+        .append(f" {shown(most, 2)}; {visible(layers_found(part.layers))}")
+    )
+
+
+def strip(shares: Sequence[float]) -> Text:
+    """Shades from 0 to 1, two columns each where there is room for them; a gap is a dot."""
+    out, wide = Text(), 2 if len(shares) <= MOST_WIDE else 1
+    for share in shares:
+        if math.isnan(share):
+            out.append("·".ljust(wide), style="dim")
+        else:
+            out.append(wide * BLOCKS[min(len(BLOCKS) - 1, int(share * len(BLOCKS)))], style="cyan")
+    return out
+
+
+def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[RenderableType]:
+    """One row a text and subject: its most sensitive word."""
+    columns = [
+        each for each in COLUMNS if each.name in IN_SUMMARY and any(each in shown_columns(part) for part in parts)
+    ]
+    grid = _grid(1)
+    grid.add_column("\nby", overflow="fold", min_width=9)
+    if several_texts:
+        grid.add_column("\ntext", overflow="ellipsis", no_wrap=True, min_width=20)
+    grid.add_column("\nword", overflow="ellipsis", no_wrap=True, min_width=6)
+    for column in columns:
+        side = "left" if column.dtype == "object" else "right"
+        grid.add_column(_two_lines(column.title), justify=side, no_wrap=True)  # type: ignore[arg-type]
+    for part in parts:
+        top = top_line(part)
+        named = [Text(visible(part.subject.by))]
+        named += [Text(shortened(one_line(visible(part.content)), 28))] if several_texts else []
+        if top is None:
+            grid.add_row(*named, *["–"] * (1 + len(columns)))
+            continue
+        cells = [
+            Text(shortened(visible(str(top[column.name] or "–")), 18))
+            if column.dtype == "object"
+            else number(column, top, part)
+            for column in columns
+        ]
+        grid.add_row(*named, Text(shortened(visible(str(top["word"])), 18)), *cells)
+    yield grid
+    yield Text()
+
+
+def _grid(space: int = 2) -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, space, 0, 0))
+
+
+def _two_lines(title: str) -> str:
+    """A title of one or two words above a narrow column."""
+    return title.replace(" ", "\n") if " " in title and not title.startswith("S") else f"\n{title}"
 
 
 def heat_style(strong: float) -> str:
     background, ink = HEAT[min(len(HEAT) - 1, int(strong * len(HEAT)))]
     # Without colours the boldest words still stand out.
     return f"{'bold ' if strong > 2 / 3 else ''}{ink} on {background}"
-
-
-def _number(value: float, spread: float) -> Text:
-    out = Text(shown(value, 2))
-    return out if math.isnan(spread) else out.append(f" ± {spread:.2f}", style="dim")
 
 
 def visible(text: str) -> str:

@@ -1,25 +1,30 @@
-"""What a change of one word does in every layer and head, where it was chosen to move one of them."""
+"""Inside a trained model: how far a change of one word moves every layer and head, and how large the noise is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from oneword.maps.base import feature_norm
 from oneword.maps.transformer import TransformerFeatures, pooled
+from oneword.progress import Progress, silent
 from oneword.text.context import Context
 
 _TEXTS_AT_ONCE = 16
+# Of the noise floor: texts in a batch, and tokens of padding.
+BATCHES = (2, 7, 16)
+PADDINGS = (1, 3, 16, 37)
 
 
 def across_layers(
     phi: TransformerFeatures,
     text: Context,
     deltas: Mapping[int, Tensor],
-    progress: Callable[[float], None] = lambda done: None,
+    progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """The relative change of every layer when each word changes by its Δ: one line a word and layer, one pass a word.
 
@@ -45,7 +50,7 @@ def across_layers(
                 {"position": i, "word": text.words[i], "layer": layer, "value": value}
                 for layer, value in enumerate(line)
             ]
-        progress((first + len(some)) / len(members))
+        progress("layers", (first + len(some)) / len(members))
     return lines
 
 
@@ -77,3 +82,18 @@ def moved(text: Context, position: int, delta: Tensor) -> Float[Tensor, "n d"]:
 def _seen(phi: TransformerFeatures, hidden: Sequence[Tensor]) -> list[Tensor]:
     how = phi.pooling
     return list(hidden) if how is None else [pooled(layer, how) for layer in hidden]
+
+
+def noise_floor(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> float:
+    """How far φ(X) moves when nothing of the text changes, only how it is run: the largest relative change.
+
+    The same text goes through batches of several sizes and with padding. Sums of floating-point numbers then come in
+    another order, and a change of a word that is smaller than this says nothing.
+    """
+    room = phi.encoder.longest - len(X)
+    with torch.no_grad():
+        clean = phi(X)
+        # The first and the last of a batch: they need not be computed alike.
+        others = [made[k] for size in BATCHES for made in [phi(X.expand(size, *X.shape))] for k in (0, -1)]
+        others += [phi.padded(X, count) for count in PADDINGS if count <= room]
+        return max(float((other - clean).norm()) for other in others) / feature_norm(clean)

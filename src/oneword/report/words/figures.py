@@ -1,14 +1,18 @@
-"""S of trained models against the length of the text: one panel a model, logarithmic axes, fitted slopes."""
+"""Models at texts as figures for a paper: words by layers, layers by heads, S against the length of the text."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from oneword.plot import Axis, Look, Mark, Panel, Plot, numbers
+from oneword.errors import RangeError
+from oneword.plot import Axis, Heat, Look, Mark, Panel, Plot, numbers
+from oneword.plot.print import NAMED, Drawing, draw
+from oneword.report.comparison_page import heads
 from oneword.report.looks import KINDS
 from oneword.report.paper.figures import LENGTH
 from oneword.report.table import shown
+from oneword.report.words.table import Part
 
 # The columns of the table of lengths that are drawn.
 CURVES = {
@@ -23,6 +27,38 @@ CAPTION = (
     "Trials are dots, their medians are joined, dashed lines are fits of log S against log n, with intervals of their "
     "slopes. Searched values and the best of the words tried are lower bounds, ceilings are upper bounds."
 )
+
+
+def layers_figure(part: Part) -> Drawing:
+    """How far the change of each word (column) moves each layer (row)."""
+    _check(part.layers, "layers")
+    square = part.layers.pivot(index="layer", columns="position", values="value")
+    words = part.layers.drop_duplicates("position").set_index("position")["word"]
+    names = tuple(str(words[position]) for position in square.columns)
+    values = tuple(tuple(map(float, row)) for row in square.to_numpy(float))
+    heat = Heat(names, values, tuple(map(str, square.index)), "relative change\n(attained, S ≥)")
+    x = Axis("changed word, in the order of the text" if len(names) > NAMED else "")
+    panel = Panel(part.subject.named, x, Axis("layer"), heat=heat)
+    return draw(Plot("layers", "", "", (panel,), height=min(6.0, 1.5 + 0.16 * len(square)), page=True))
+
+
+def heads_figure(part: Part) -> Drawing:
+    """The share of its attention that each head turns elsewhere when the most sensitive word changes."""
+    _check(part.heads, "heads")
+    return heads({"heads": part.heads})
+
+
+def lengths_figure(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Drawing:
+    """S against n with fitted slopes, one panel a model."""
+    plot = lengths_plot(lengths, exponents)
+    if not plot.panels:
+        raise RangeError("expected lengths with at least one change above 0, got none: measure some lengths first")
+    return draw(plot)
+
+
+def _check(table: pd.DataFrame, name: str) -> None:
+    if table.empty:
+        raise RangeError(f"expected a model with {name} to draw, got none: measure the {name} first")
 
 
 def lengths_plot(lengths: pd.DataFrame, exponents: pd.DataFrame | None = None) -> Plot:

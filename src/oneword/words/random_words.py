@@ -1,17 +1,26 @@
-"""Random real words in the place of each word: what a typical replacement does, beside what the worst change does."""
+"""Random real words in the place of each word, beside the worst change that a search finds there."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from oneword.maps.base import Probe
+from oneword.bounds.certificate import Certify
+from oneword.maps.base import FeatureMap, Probe
 from oneword.memory import batch_size
+from oneword.progress import Progress, silent
 from oneword.random import stream
+from oneword.result import Sensitivity
+from oneword.search.base import Search
+from oneword.search.defaults import DefaultSearch
+from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
+from oneword.sup.task import Task
+from oneword.sup.verb import measure_at
 from oneword.text.context import Context
 
 
@@ -24,7 +33,7 @@ def random_words(
     *,
     seed: int = 0,
     memory: int = 1 << 30,
-    progress: Callable[[float], None] = lambda done: None,
+    progress: Progress = silent,
 ) -> dict[int, dict[str, float]]:
     """Relative changes by `count` random words at each position, by word; none where no word has as many tokens."""
     rows: list[tuple[int, ...]] = []
@@ -54,5 +63,24 @@ def random_words(
             for k, value in zip(part, change2.tolist(), strict=True):
                 i, name = owner[k]
                 found[i][name] = math.sqrt(max(value, 0.0)) / probe.norm
-            progress((first + len(part)) / len(some))
+            progress("random words", (first + len(part)) / len(some))
     return found
+
+
+def sup_and_words(
+    phi: FeatureMap,
+    probe: Probe,
+    text: Context,
+    spots: Sequence[int],
+    words: Replacements,
+    count: int,
+    *,
+    within: Constraint | None = None,
+    search: Search = DefaultSearch(),  # noqa: B008
+    seed: int = 0,
+    progress: Progress = silent,
+) -> tuple[Sensitivity, dict[int, dict[str, float]]]:
+    """The sup at each of these words, and the changes that `count` random real words make there."""
+    random = random_words(probe, text, spots, words, count, seed=seed, memory=search.memory, progress=progress)
+    task = Task(within, 1, list(spots), search, Certify.plain(), 1, seed, progress)
+    return measure_at(phi, probe, text, task, time.monotonic()), random

@@ -1,4 +1,4 @@
-"""What happens when a visitor types, chooses or clicks: from what is on the page to what should be there next."""
+"""Events of the page: from what a visitor typed, chose or clicked to what should be shown next."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from oneword.app.change import change
 from oneword.app.jobs import Job, Jobs
 from oneword.app.lengths import lengths
 from oneword.app.limits import check_text, read_upload
-from oneword.app.readers import Readers
-from oneword.app.reading import read, worst_words
+from oneword.app.measuring import add_worst_words, measure_text
+from oneword.app.subjects import Subjects
 from oneword.errors import OnewordError, RangeError
 from oneword.report.app import views
-from oneword.report.app.reading import Reading
+from oneword.report.words.table import WordTable
 
 LOOK_AGAIN = 0.2  # seconds between two looks at work that goes on
 LOOK = "a look at a word"  # work that gives way to other work
@@ -24,26 +24,22 @@ LOOK = "a look at a word"  # work that gives way to other work
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was found out for one visitor."""
+    """What was found out for one visitor: a text, and its table of words as far as it is known."""
 
     text: str = ""
-    readings: tuple[Reading, ...] = ()
-
-    def with_reading(self, reading: Reading) -> Found:
-        """With this in the place of what the same map or model said before."""
-        by_key = {each.key: each for each in self.readings}
-        return replace(self, readings=tuple({**by_key, reading.key: reading}.values()))
+    table: WordTable | None = None
 
     def with_word(self, start: int, word: str) -> str:
         """The text with another word in the place of the one that starts there."""
-        spans = [(line["start"], line["end"]) for each in self.readings if (line := each.at(start)) is not None]
+        parts = [] if self.table is None else self.table.parts
+        spans = [(line["start"], line["end"]) for part in parts if (line := part.at(start)) is not None]
         first, last = spans[0] if spans else (start, start)
         return self.text[:first] + word + self.text[last:]
 
 
 @dataclass(frozen=True, eq=False)
-class News:
-    """What is new on the page; None is as it was. `over` is said once, at the end."""
+class Update:
+    """What is new on the page; None is as it was. `over` is True once, at the end."""
 
     status: str
     found: Found | None = None
@@ -51,31 +47,26 @@ class News:
 
 
 @dataclass(eq=False)
-class Visits:
+class Events:
     """All visitors. Models are in memory once for what takes long, and once for what is live."""
 
-    readers: Readers
-    live: Readers
+    subjects: Subjects
+    live: Subjects
     jobs: Jobs = field(default_factory=Jobs)
 
-    async def measure(self, visitor: str, text: str, keys: Sequence[str], careful: bool) -> AsyncIterator[News]:
+    async def measure(self, visitor: str, text: str, keys: Sequence[str], careful: bool) -> AsyncIterator[Update]:
         """Every word of the text, one map or model after the other; each shows what it knows as soon as it can."""
         try:
             text = check_text(text)
             if not keys:
-                raise RangeError("expected a map or a model to read the text, got none: choose one")
+                raise RangeError("Choose at least one map or model.")
         except OnewordError as error:
-            yield News(views.said(str(error), "error"))
+            yield Update(views.said(str(error), "error"))
             return
         box = _Box(Found(text))
 
         def work(job: Job) -> None:
-            for count, key in enumerate(keys):
-
-                def report(stage: str, done: float, before: int = count) -> None:
-                    job.report(stage, (before + done) / len(keys))
-
-                read(self.readers, key, text, careful, report, lambda reading: box.put(box.found.with_reading(reading)))
+            measure_text(self.subjects, keys, text, careful, job.report, lambda table: box.put(Found(text, table)))
 
         async for news in self._watch(visitor, work, box):
             yield news
@@ -85,21 +76,23 @@ class Visits:
 
         A look at a word gives way to whatever comes next, and stops nothing but another look.
         """
-        unknown = [each for each in found.readings if each.lacks(start)]
+        unknown = [] if found.table is None else [part for part in found.table.parts if part.lacks_words(start)]
         busy = self.jobs.busy(visitor, but=LOOK)
         if not busy:
             self.jobs.stop(visitor, replaced=True)
-        yield None, views.word(found.readings, start, looking=bool(unknown) and not busy), found
+        yield None, views.word(found.table, start, looking=bool(unknown) and not busy), found
         if not unknown or busy:
             return
         box = _Box(found)
 
         def work(job: Job) -> None:
-            for reading in unknown:
-                box.put(box.found.with_reading(worst_words(self.readers, reading, found.text, start, job)))
+            for part in unknown:
+                table = box.found.table
+                assert table is not None, "there are words to choose from"
+                box.put(replace(found, table=add_worst_words(self.subjects, table, part, start, job.report)))
 
         async for news in self._watch(visitor, work, box, LOOK):
-            yield news.status, views.word(box.found.readings, start, looking=not news.over), box.found
+            yield news.status, views.word(box.found.table, start, looking=not news.over), box.found
 
     async def cut(self, visitor: str, found: Found, keys: Sequence[str]) -> AsyncIterator[tuple[str, str | None]]:
         """S against n as the text is cut shorter: status and picture."""
@@ -111,7 +104,7 @@ class Visits:
         pictures: list[str] = []
 
         def work(job: Job) -> None:
-            pictures.append(views.lengths(lengths(self.readers, keys, found.text, job.report)))
+            pictures.append(views.lengths(lengths(self.subjects, keys, found.text, job.report)))
 
         async for news in self._watch(visitor, work, _Box(found)):
             yield news.status, pictures[0] if pictures else None
@@ -135,22 +128,24 @@ class Visits:
         except OnewordError as error:
             return None, views.said(str(error), "error")
 
-    async def _watch(self, visitor: str, work: Callable[[Job], None], box: _Box, kind: str = "") -> AsyncIterator[News]:
+    async def _watch(
+        self, visitor: str, work: Callable[[Job], None], box: _Box, kind: str = ""
+    ) -> AsyncIterator[Update]:
         """Progress while the work goes on, and what is found as it comes."""
         try:
             job = self.jobs.start(visitor, work, kind)
         except OnewordError as error:
-            yield News(views.said(str(error), "error"))
+            yield Update(views.said(str(error), "error"))
             return
         began = time.monotonic()
         try:
             while not (job.finished or job.stopped):
                 before = self.jobs.before(job)
-                yield News(views.working(job.stage, job.done, job.seconds_left, before), box.news())
+                yield Update(views.working(job.stage, job.done, job.seconds_left, before), box.news())
                 await asyncio.sleep(LOOK_AGAIN)
         finally:
             job.stop()
-        if job.replaced:  # what comes in its place has the word
+        if job.replaced:  # the job that replaced it reports instead
             return
         if job.error:
             said = views.said(job.error, "error")
@@ -158,7 +153,7 @@ class Visits:
             said = views.said(f"Done in {time.monotonic() - began:.1f} s.")
         else:
             said = views.said("Stopped. What was found until then stays.", "stopped")
-        yield News(said, box.news(), over=True)
+        yield Update(said, box.news(), over=True)
 
 
 class _Box:

@@ -1,4 +1,4 @@
-"""What can read a text on the page: the paper's maps with random weights, and models; each is loaded once."""
+"""The maps and models that the page offers; each model is loaded once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.transformer import TransformerFeatures
 from oneword.sets.vocabulary import Vocabulary
 from oneword.text.encoders import Encoder
+from oneword.words.maps import MapSubject
+from oneword.words.models import ModelSubject
 
 MAPS = {name: registry.title(name) for name in registry.in_app()}  # what the page calls them
 TWIN = "twin of "  # before the name of a model: the same with random weights
@@ -21,10 +23,10 @@ _LOADING = Lock()  # one for all: drawing weights anew uses torch's own random n
 
 
 @dataclass(eq=False)
-class Readers:
+class Subjects:
     """The maps, and these models; a model is read when it is first asked for, or by `load`.
 
-    `apart` keeps models in memory of their own, for a second thread that reads at the same time.
+    `apart` keeps models in memory of their own, for a second thread that works at the same time.
     """
 
     models: Sequence[str] = ("minilm",)
@@ -57,6 +59,10 @@ class Readers:
         name = trained if short.count(name) > 1 else name
         return f"{name}, {'trained' if key == trained else 'random weights'}"
 
+    def subject(self, key: str) -> MapSubject | ModelSubject:
+        """What `measure` takes."""
+        return ModelSubject(self.model(key), key, self.title(key)) if self.is_model(key) else MapSubject.named(key)
+
     def is_model(self, key: str) -> bool:
         return key not in MAPS
 
@@ -70,7 +76,7 @@ class Readers:
             return self._loaded[key]
 
     def attention(self, key: str) -> AttentionFeatures:
-        """Attention with random weights, as the survey of this name draws it."""
+        """Attention with random weights, as `measure` draws the map of this name."""
         phi = registry.draw(key, 1, self.encoder.d, dtype=torch.float32)
         assert isinstance(phi, AttentionFeatures)
         return phi

@@ -1,1 +1,0 @@
-"""Trained models at texts: tables, figures, page and terminal."""

@@ -1,1 +1,0 @@
-"""A survey: every word of one or many texts, under several maps and seeds, as one tidy table."""

@@ -1,0 +1,335 @@
+"""The verb `measure`: every word of one or many texts under maps and models."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypedDict, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from oneword.bounds.certificate import Certify
+from oneword.errors import OnewordError, RangeError
+from oneword.maps import registry
+from oneword.maps.base import FeatureMap
+from oneword.maps.transformer import TransformerFeatures
+from oneword.progress import Progress, part, silent
+from oneword.report.words.table import WordTable
+from oneword.sets import coverage
+from oneword.sets.constraints import Constraint
+from oneword.sets.vocabulary import Replacements
+from oneword.text.context import Context
+from oneword.text.encoders import Encoder
+from oneword.words import maps
+from oneword.words.effort import Effort
+from oneword.words.maps import MapSubject, measure_map
+from oneword.words.measured import Measured
+from oneword.words.models import ModelSubject, measure_model
+from oneword.words.request import Request
+from oneword.words.windows import Window, check_size, tokens_of, windows_of
+
+DEFAULT = ("attention", "rf", "minilm")  # random attention, a fully connected layer, a trained model
+RANDOM = "@random"  # after the name of a model: the same architecture with random weights
+
+By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor] | MapSubject | ModelSubject
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `measure` that are fields of `Request`."""
+
+    within: Constraint | str | None
+    words: Replacements | Sequence[str] | Literal[False] | None
+    positions: Sequence[int] | None
+    special: bool
+    per_token: bool
+    together: int
+    effort: str | Effort
+    certify: Certify | None
+    seeds: int | None
+    seed: int
+    window: int
+    most: int
+    top: int
+    d: int | None
+    dtype: torch.dtype
+    device: str
+
+
+def measure(
+    texts: str | Context | Sequence[str | Context],
+    by: By | Sequence[By] | None = None,
+    *,
+    encoder: str | Encoder = "minilm",
+    progress: Progress = silent,
+    show: Callable[[WordTable], None] | None = None,
+    **options: Unpack[Options],
+) -> WordTable:
+    """Measure every word of a text: how far can it move each map and model?
+
+    | argument | default | meaning |
+    |---|---|---|
+    | `texts` | | a text, a `Context` (as `encode` and `gaussian` return), or a list of them |
+    | `by` | attention, rf, minilm | names of maps or models, folders, `FeatureMap`s or callables X ↦ φ(X) |
+    | `encoder` | "minilm" | gives maps their word vectors; models have their own |
+    | `within` | None | the allowed changes: a `Ball`, or "sphere", "ball:0.5"; None is ‖Δ‖ ≤ √d, for models ‖x‖ |
+    | `words` | None | the real words to try: None for the vocabulary, a list, or False for none |
+    | `positions` | None | the words that may change, numbered as in the table; None for all |
+    | `together` | 1 | how many words change at once |
+    | `effort` | "usual" | "quick", "usual", "thorough", or an `Effort` |
+    | `certify` | None | a `Certify` in the place of the effort's own |
+    | `seeds`, `seed` | None, 0 | how many draws of random weights (3 for short texts, else 1), and the first |
+    | `special`, `per_token` | False | special tokens may change; every token is a word |
+    | `window`, `most` | 250, 25000 | tokens that maps read at once, and tokens in all |
+    | `top` | 3 | replacements kept for each word |
+    | `d`, `dtype`, `device` | None, None, "cpu" | coordinates kept; precision (of the map, else float32); device |
+    | `progress`, `show` | | called with (stage, fraction), and with the table so far after each stage |
+
+    Returns a `WordTable`; its `words` is a DataFrame with one row a text, word, subject and seed.
+
+    Raises an `OnewordError`: `UnknownNameError` for a name that is no map or model, `TextError` for a text without
+    words, `RangeError` for values out of range.
+
+        >>> import oneword as ow
+        >>> table = ow.measure("I love her much", by="attention", effort="quick", seeds=1)
+        >>> list(table.words["word"])
+        ['I', 'love', 'her', 'much']
+    """
+    given = [texts] if isinstance(texts, str | Context) else list(texts)
+    if not given:
+        raise RangeError("expected at least one text, got none")
+    request = _request(options, given, by)
+    chosen, notes = _subjects(by, request)
+    jobs = _Jobs(given, chosen, encoder, request)
+    return jobs.run(progress, show, notes)
+
+
+def _request(options: Options, texts: Sequence[str | Context], by: By | Sequence[By] | None) -> Request:
+    fields: dict[str, Any] = {"dtype": _dtype(texts, _listed(by)), **options}
+    if fields.get("positions") is not None:
+        fields["positions"] = tuple(fields["positions"])
+    unknown = set(fields) - set(Request.__dataclass_fields__)
+    if unknown:
+        raise TypeError(f"measure() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    return Request(**fields)
+
+
+def _dtype(texts: Sequence[str | Context], by: Sequence[By]) -> torch.dtype:
+    """That of one's own maps and arrays; else float32, which is twice as fast: a person reads two of its six digits."""
+    for each in by:
+        if isinstance(each, nn.Module) and not isinstance(each, TransformerFeatures):
+            weights = next((w for w in [*each.parameters(), *each.buffers()] if w.is_floating_point()), None)
+            if weights is not None:
+                return weights.dtype
+    arrays = [text.X.dtype for text in texts if isinstance(text, Context)]
+    return arrays[0] if arrays else torch.float32
+
+
+def _listed(by: By | Sequence[By] | None) -> list[By]:
+    if by is None:
+        return []
+    return list(by) if isinstance(by, Sequence) and not isinstance(by, str) else [by]
+
+
+# Subjects -------------------------------------------------------------------------------------------------------------
+
+
+def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapSubject | ModelSubject], list[str]]:
+    """What was named, each under a name of its own; and a note where the default model is not there."""
+    if by is None:
+        return _default(request)
+    given = _listed(by)
+    if not given:
+        raise RangeError("expected at least one map or model, got none: choose one")
+    names = [each for each in given if isinstance(each, str)]
+    registry.each_once(names) if names else None
+    return _distinct([subject_of(each, request) for each in given]), []
+
+
+def _default(request: Request) -> tuple[list[MapSubject | ModelSubject], list[str]]:
+    missing = [] if importlib.util.find_spec("transformers") else ["minilm"]
+    found = [subject_of(name, request) for name in DEFAULT if name not in missing]
+    return found, [f"{name} was left out: pip install 'oneword[hub]'" for name in missing]
+
+
+def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
+    """The map or model of this name, or this object."""
+    if isinstance(by, MapSubject | ModelSubject):
+        return by
+    if isinstance(by, TransformerFeatures):
+        return ModelSubject(by)
+    if not isinstance(by, str):
+        name = getattr(by, "__name__", type(by).__name__)
+        return MapSubject(name, name, own=by)
+    return MapSubject.named(by) if registry.is_map(by) else ModelSubject(_model(by, request))
+
+
+def _model(name: str, request: Request) -> TransformerFeatures:
+    """A model by its name; `name@random` has the same architecture with random weights."""
+    trained = name.removesuffix(RANDOM)
+    seed = request.seed if name.endswith(RANDOM) else None
+    try:
+        return TransformerFeatures.load(
+            trained, output="pooled", dtype=request.dtype, device=request.device, random_init=seed
+        )
+    except OnewordError as error:  # where there is no model of this name, a map may have been meant
+        raise type(error)(f"{error}{registry.similar_to(name)}") from None
+
+
+def _distinct(subjects: list[MapSubject | ModelSubject]) -> list[MapSubject | ModelSubject]:
+    """Subjects of the same name are told apart by what is measured, or by a number."""
+    out: list[MapSubject | ModelSubject] = []
+    for subject in subjects:
+        taken, by = {each.by for each in out}, subject.by
+        if by in taken and isinstance(subject, ModelSubject):
+            by = f"{by} ({subject.what})"
+        number = 2
+        while by in taken:
+            by, number = f"{subject.by} {number}", number + 1
+        out.append(subject if by == subject.by else replace(subject, by=by, title=by))
+    return out
+
+
+# Measurements ---------------------------------------------------------------------------------------------------------
+
+
+class _Jobs:
+    """One measurement after the other: every window, map and seed; every text and model."""
+
+    def __init__(
+        self,
+        texts: list[str | Context],
+        subjects: list[MapSubject | ModelSubject],
+        encoder: str | Encoder,
+        request: Request,
+    ) -> None:
+        self.texts, self.subjects, self.request = texts, subjects, request
+        self.maps = [each for each in subjects if isinstance(each, MapSubject)]
+        self.models = [each for each in subjects if isinstance(each, ModelSubject)]
+        self.encoder: Encoder | None = None
+        self.windows: list[Window] = []
+        self.words: Replacements | None = None
+        self.covered: coverage.Coverage | None = None
+        self.seeds = request.seeds or 1
+        if self.maps:
+            self._prepare_maps(encoder)
+        check_size([tokens_of(text, each.phi.encoder) for text in texts for each in self.models], request.most)
+
+    def _prepare_maps(self, encoder: str | Encoder) -> None:
+        request = self.request
+        if any(isinstance(text, str) for text in self.texts):
+            self.encoder = Encoder.load(encoder) if isinstance(encoder, str) else encoder
+            check_size([tokens_of(text, self.encoder) for text in self.texts], request.most)
+        else:
+            encoders = {id(text.encoder): text.encoder for text in self.texts if isinstance(text, Context)}
+            self.encoder = next(iter(encoders.values())) if len(encoders) == 1 else None
+        self.windows = windows_of(self.texts, self.encoder, request)
+        self.words = request.real_words(self.encoder)
+        self.covered = None if self.words is None else maps.covered(self.windows, self.words)
+        self.longest = max(window.context.n for window in self.windows)
+        self.seeds = request.seeds or Effort.seeds(self.longest)
+
+    def run(self, progress: Progress, show: Callable[[WordTable], None] | None, notes: list[str]) -> WordTable:
+        contents = [_content(text) for text in self.texts]
+        jobs = list(self._jobs())
+        done = Measured()
+        notes = [*notes, *self._notes()]
+
+        def show_more(so_far: Measured) -> None:
+            if show is not None:
+                show((done + so_far).table(contents, notes, self._about(done + so_far)))
+
+        for count, (name, job) in enumerate(jobs):
+            done += job(_overall(progress, name.replace("-", " "), count, len(jobs)), show_more)
+            if show is not None:
+                show_more(Measured())
+        return done.table(contents, notes, self._about(done))
+
+    def _jobs(self) -> Iterator[tuple[str, Callable[[Progress, Callable[[Measured], None]], Measured]]]:
+        """Each with the name of its result. Text after text, in the order in which subjects were given."""
+        several = len(self.texts) > 1
+        windows = len(self.windows) > len({window.text for window in self.windows})
+        for number, text in enumerate(self.texts):
+            where = f"-text{number}" if several else ""
+            mine = [window for window in self.windows if window.text == number]
+            for subject in self.subjects:
+                if isinstance(subject, ModelSubject):
+                    yield f"{subject.by}{where}", self._model(subject, number, text, f"{subject.by}{where}")
+                    continue
+                for window in mine:
+                    for seed in subject.seeds(self.request, self.seeds):
+                        piece = f"-window{window.number}" if windows else ""
+                        draw = f"-seed{seed}" if self.seeds > 1 and subject.own is None else ""
+                        name = f"{subject.by}{where}{piece}{draw}"
+                        yield name, self._map(subject, window, seed, name)
+
+    def _map(self, subject: MapSubject, window: Window, seed: int, name: str) -> Any:
+        return lambda progress, show: measure_map(
+            subject, window, seed, self.request, self.words, name, _by_stage(progress)
+        )
+
+    def _model(self, subject: ModelSubject, number: int, text: str | Context, name: str) -> Any:
+        return lambda progress, show: measure_model(subject, number, text, self.request, name, progress, show)
+
+    def _notes(self) -> list[str]:
+        if not self.maps:
+            return []
+        left_out = () if self.covered is None else coverage.lines(self.covered.to_dict())
+        return [*maps.notes(self.windows, self.maps, self.request, self.words), *left_out]
+
+    def _about(self, done: Measured) -> dict[str, Any]:
+        """What all numbers rest on."""
+        first = next(iter(done.results.values())).provenance if done.results else {}
+        about: dict[str, Any] = {"by": [subject.by for subject in self.subjects], "texts": len(self.texts)}
+        if self.maps:
+            names = {subject.by for subject in self.maps}
+            pairs: dict[str, int] = {}
+            for row in done.words:
+                if row["by"] in names:
+                    pairs[row["by"]] = pairs.get(row["by"], 0) + (row.get("candidates") or 0)
+            tried = None if self.covered is None else self.covered.to_dict()
+            about |= {
+                "encoder": None if self.encoder is None else self.encoder.describe(),
+                "seeds": list(range(self.request.seed, self.request.seed + self.seeds)),
+                "within": self.request.map_constraint(self.windows[0].context.d).describe(),
+                "words": None if self.words is None else self.words.describe(),
+                "tried": None
+                if tried is None
+                else tried | {"pairs": {name: count // self.seeds for name, count in pairs.items()}},
+                "windows": len(self.windows),
+                "tokens at once, at most": self.longest,
+                "special tokens": list(dict.fromkeys(self._added())),
+                "special tokens change": any(w.context.special[i] for w in self.windows for i in w.positions),
+                "d": self.windows[0].context.d,
+            }
+        return about | {name: first[name] for name in ("dtype", "device", "versions") if name in first}
+
+    def _added(self) -> Iterator[str]:
+        """The words that the tokenizer put in."""
+        for window in self.windows:
+            both = zip(window.context.words, window.context.special, strict=True)
+            yield from (word for word, added in both if added)
+
+
+def _content(text: str | Context) -> str:
+    """A text as a person reads it."""
+    return text if isinstance(text, str) else text.text or " ".join(text.words)
+
+
+def _overall(progress: Progress, title: str, job: int, jobs: int) -> Progress:
+    """The progress of one job as a part of all; it never goes back, though stages begin anew."""
+    furthest = 0.0
+
+    def onward(stage: str, done: float) -> None:
+        nonlocal furthest
+        furthest = max(furthest, min(done, 1.0))
+        progress(f"{title}: {stage}", (job + furthest) / jobs)
+
+    return onward
+
+
+def _by_stage(progress: Progress) -> Progress:
+    """The stages of a map, each of which reports from 0 to 1, as shares of the whole."""
+    shares = {"search": (0.0, 0.6), "certificate": (0.6, 0.7)}
+    return lambda stage, done: part(progress, *shares.get(stage, (0.7, 1.0)))(stage, done)
