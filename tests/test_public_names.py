@@ -26,7 +26,7 @@ def test_every_public_name_is_there_and_documented():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_of_a_docstring_gives_what_it_says(name):
-    found = doctest.DocTestFinder(recurse=False).find(PUBLIC[name], name, globs={})
+    found = doctest.DocTestFinder(recurse=False).find(PUBLIC[name], name, globs={"ow": ow})
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     said: list[str] = []
     for test in found:

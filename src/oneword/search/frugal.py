@@ -20,6 +20,7 @@ from torch import Tensor
 
 from oneword.errors import RangeError
 from oneword.maps.base import SHORT, Probe
+from oneword.memory import batch_size
 from oneword.progress import Progress, silent
 from oneword.search.base import MEMORY, STAGE, Found, Gradients, Rows, Search, Status
 from oneword.search.candidates import evaluate, first_starts, larger, random_words
@@ -293,5 +294,5 @@ class _Climb:
 
     def _batches(self, *each: Tensor) -> list[tuple[Tensor, ...]]:
         """Every tensor in parts that fit into memory."""
-        size = max(1, self.memory // self.probe.bytes_per_candidate(each[1].shape[1]))
+        size = batch_size(self.probe.bytes_per_candidate(each[1].shape[1]), self.memory)
         return list(zip(*(tensor.split(size) for tensor in each), strict=True))
