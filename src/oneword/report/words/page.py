@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,20 +149,18 @@ def _text(table: WordTable, number: int, top: int, long: bool) -> dict[str, Any]
 
 
 def _coloured(part: Part) -> dict[str, Any]:
-    known = scales(part, SHADES)
-    placed = part.placed
-    kept = Part(part.subject, part.content, placed.head(MOST_WORDS), part.layers, part.heads, part.replacements)
-    end = kept.words["end"].max()
-    text = part.content if pd.isna(end) else part.content[: int(end)]
-    cut = len(placed) > MOST_WORDS
-    kept = Part(part.subject, text if cut else part.content, kept.words, part.layers, part.heads, part.replacements)
+    known, left_out = scales(part, SHADES), max(0, len(part.placed) - MOST_WORDS)
+    kept = part
+    if left_out:
+        words = part.placed.head(MOST_WORDS)
+        kept = replace(part, words=words, content=part.content[: words["end"].max()])
     return {
         "title": part.subject.named,
         "said": bracket(part),
         "scales": [(k, *known[name]) for k, name in enumerate(SHADES) if name in known],
         "pieces": [piece_of(piece, known) for piece in pieces(kept)],
-        "cut": cut,
-        "left_out": max(0, len(placed) - MOST_WORDS),
+        "cut": left_out > 0,
+        "left_out": left_out,
     }
 
 
