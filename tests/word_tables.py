@@ -1,4 +1,4 @@
-"""Tables of words made by hand: maps with seeds and gaps, models with layers, heads and noise, texts that break pages."""
+"""Tables of words made by hand: maps with seeds and gaps, models with layers and noise, texts that break pages."""
 
 import math
 from collections.abc import Iterator
@@ -93,9 +93,7 @@ def _map_rows(
             yield row
 
 
-def _model_rows(
-    text: str, number: int, by: str, draw: np.random.Generator, special: bool
-) -> Iterator[dict[str, Any]]:
+def _model_rows(text: str, number: int, by: str, draw: np.random.Generator, special: bool) -> Iterator[dict[str, Any]]:
     """Sizes that MiniLM shows; every 17th word stays below the noise."""
     own = list(_spots(text))
     n = len(own) + 2

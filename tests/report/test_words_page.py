@@ -179,10 +179,11 @@ def test_the_kinds_of_number_are_named(path):
         "S ≤ of a map is certified",
         "S ≤ of a model is a ceiling",
         "Δ is a vector; as a rule no word has that embedding",
+        "‖Δ‖ ≤ √d for maps, ‖Δ‖ ≤ ‖x‖ for models",
         "the word’s own embedding",
         "and no bound",
-        "from 5 words of tiny",
-        "attention, rf: exact over them",
+        "from 5 words of tiny, that changes most. Exact over them: attention, rf",
+        "a lower bound (≥), from a gradient shortlist: all-MiniLM",
         "2 seeds (0, 1)",
         "only its own words",
     ):

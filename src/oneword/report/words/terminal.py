@@ -63,7 +63,7 @@ class WordsView:
                     for line in together(table, part):
                         yield Text(visible(line))
         if len(table.parts) > 1:
-            yield from _summary(table.parts, several_texts=len(table.texts) > 1)
+            yield from _summary(table.parts, options.max_width, several_texts=len(table.texts) > 1)
         for part in table.parts[:1]:
             yield Text(visible(headline(part)), style="bold")
         for line in [*meanings(table), *table.notes]:
@@ -222,23 +222,31 @@ def strip(shares: Sequence[float]) -> Text:
     return out
 
 
-def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[RenderableType]:
-    """One row a text and subject: its most sensitive word."""
+def _summary(parts: Sequence[Part], width: int, *, several_texts: bool) -> Iterator[RenderableType]:
+    """One row a text and subject: its most sensitive word; how many words there are, if there is room."""
     columns = [
         each for each in COLUMNS if each.name in IN_SUMMARY and any(each in shown_columns(part) for part in parts)
     ]
-    grid = _grid()
-    for name in ("by", *(["text"] if several_texts else []), "words", "word"):
-        least = 5 if name == "words" else 16 if name == "by" else 8
-        grid.add_column(name, overflow="fold", min_width=least, justify="right" if name == "words" else "left")
+    narrow = width < NARROW
+    grid = _grid(1 if narrow else 2)
+    for name in ("by", *(["text"] if several_texts else []), *([] if narrow else ["words"]), "word"):
+        least = 5 if name == "words" else 16 if name == "by" and not several_texts else 8
+        grid.add_column(f"\n{name}", overflow="fold", min_width=least, justify="right" if name == "words" else "left")
     for column in columns:
-        grid.add_column(column.title, justify="left" if column.dtype == "object" else "right", no_wrap=True)
+        side = "left" if column.dtype == "object" else "right"
+        grid.add_column(
+            _two_lines(column.title),
+            justify=side,
+            overflow="fold",
+            no_wrap=column.dtype != "object",  # type: ignore[arg-type]
+        )
     for part in parts:
         top = top_line(part)
         named = [Text(visible(part.subject.by))]
         named += [Text(shortened(one_line(visible(part.content)), 28))] if several_texts else []
+        named += [] if narrow else [Text(str(len(part.words)))]
         if top is None:
-            grid.add_row(*named, str(len(part.words)), *["–"] * (1 + len(columns)))
+            grid.add_row(*named, *["–"] * (1 + len(columns)))
             continue
         cells = [
             Text(shortened(visible(str(top[column.name] or "–")), 18))
@@ -246,7 +254,7 @@ def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[Renderab
             else number(column, top, part)
             for column in columns
         ]
-        grid.add_row(*named, str(len(part.words)), Text(shortened(visible(str(top["word"])), 18)), *cells)
+        grid.add_row(*named, Text(shortened(visible(str(top["word"])), 18)), *cells)
     yield grid
     yield Text()
 
