@@ -29,8 +29,8 @@ def rows(out: str) -> dict[str, str]:
     """The rows of the first table by their words."""
     lines = out.splitlines()
     first = next(k for k, line in enumerate(lines) if re.match(r" *# +word", line))
-    table = [line for line in lines[first + 1 : lines.index("", first)] if not line.startswith("…")]
-    return {line.split()[1]: line for line in table}
+    table = lines[first + 1 : lines.index("", first)]
+    return {line.split()[1]: line for line in table if re.match(r" *(\d+|–) +\S", line)}  # replacements may be folded
 
 
 # Sentences ------------------------------------------------------------------------------------------------------------
