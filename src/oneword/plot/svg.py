@@ -131,7 +131,8 @@ def _svg(panels: Sequence[Panel], width: float, height: float, y_span: tuple[flo
     """Panels below each other, each of that height."""
     size = (width / PIXELS, len(panels) * height / PIXELS)
     with drawing(*size, style=ON_PAGE) as figure:
-        figure.get_layout_engine().set(w_pad=2 / PIXELS, h_pad=2 / PIXELS)  # type: ignore[union-attr, call-arg]
+        around, between = 2 / PIXELS, (2 if len(panels) == 1 else 6) / PIXELS
+        figure.get_layout_engine().set(w_pad=around, h_pad=between)  # type: ignore[union-attr, call-arg]
         every = figure.subplots(len(panels), squeeze=False).ravel()
         for axes, panel in zip(every, panels, strict=True):
             draw_panel(axes, panel, y_span, STAND_IN, room=0.62 * size[0])  # letters are larger than in print
@@ -208,12 +209,11 @@ def _short_path(path: str, digits: int) -> str:
             place = start
             continue
         end = (values[-2], values[-1])
+        here: tuple[float, ...] = place
         if letter == "L" and end[0] == place[0]:
             here, letter, values = place[1:], "V", values[1:]
         elif letter == "L" and end[1] == place[1]:
             here, letter, values = place[:1], "H", values[:1]
-        else:
-            here = place
         ways = [letter + _joined(values, digits)]
         if not math.isnan(place[0]):
             ways.append(letter.lower() + _joined([x - here[k % len(here)] for k, x in enumerate(values)], digits))

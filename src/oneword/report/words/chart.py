@@ -50,8 +50,6 @@ def _marks(lines: Sequence[Line | None], columns: Mapping[str, tuple[Any, Look]]
     for column, (form, look) in columns.items():
         there = [(k, line[column]) for k, line in enumerate(lines) if line and not math.isnan(line[column])]
         if there:
-            dash = "dot" if look is UPPER else "solid"
-            marks.append(
-                Mark(form, numbers(k for k, _ in there), numbers(v for _, v in there), look, look.name, dash=dash)
-            )
+            x, y = numbers(k for k, _ in there), numbers(v for _, v in there)
+            marks.append(Mark(form, x, y, look, look.name, dash="dot" if look is UPPER else "solid"))
     return tuple(marks)

@@ -233,12 +233,9 @@ def _summary(parts: Sequence[Part], width: int, *, several_texts: bool) -> Itera
         least = 5 if name == "words" else 16 if name == "by" and not several_texts else 8
         grid.add_column(f"\n{name}", overflow="fold", min_width=least, justify="right" if name == "words" else "left")
     for column in columns:
-        side = "left" if column.dtype == "object" else "right"
+        words = column.dtype == "object"
         grid.add_column(
-            _two_lines(column.title),
-            justify=side,
-            overflow="fold",
-            no_wrap=column.dtype != "object",  # type: ignore[arg-type]
+            _two_lines(column.title), justify="left" if words else "right", overflow="fold", no_wrap=not words
         )
     for part in parts:
         top = top_line(part)
