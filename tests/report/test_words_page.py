@@ -239,17 +239,20 @@ def test_the_noise_is_the_largest_of_all_texts(tmp_path):
     assert page.count("batch size and padding alone move it by 2.0e−05 of its norm") == 1
 
 
-def test_what_is_common_to_all_models_is_said_once(path):
-    page = path.read_text()
-    assert page.count("torch 2.13.0") == 2  # of both models, and not of maps
-    only = page[page.index("How it was made") :]
-    assert only.count("revision 0123abc0") == only.count("revision 0123abc1") == 1
-
-
-def test_what_models_share_is_said_once(tmp_path):
-    page = render(word_table(REVIEW, models=(MODEL, TWIN)), tmp_path / "p.html").read_text()
+@pytest.mark.parametrize("maps", [(), ("attention",)], ids=["models alone", "beside a map"])
+@pytest.mark.parametrize("texts", [(REVIEW,), (REVIEW, "not a good film")], ids=["one text", "two texts"])
+def test_what_is_common_to_all_models_is_said_once(tmp_path, maps, texts):
+    page = render(word_table(*texts, maps=maps, models=(MODEL, TWIN)), tmp_path / "p.html").read_text()
     assert page.count("torch 2.13.0") == 1
-    assert page.count("revision 0123abc0") == page.count("revision 0123abc1") == 1
+    assert page.count("revision 0123abc0") == page.count("revision 0123abc1") == len(texts)
+    assert ("<h3>All models</h3>" in page) == bool(maps)
+
+
+def test_what_a_model_rests_on_does_not_replace_what_maps_rest_on(tmp_path):
+    table = word_table(REVIEW, maps=("attention",), models=(MODEL,))
+    known = [dataclasses.replace(each, about={"d": 384} if each.kind == "model" else {}) for each in table.subjects]
+    page = render(dataclasses.replace(table, subjects=tuple(known)), tmp_path / "p.html").read_text()
+    assert page.count("<dt>d</dt><dd>8</dd>") == page.count("<dt>d</dt><dd>384</dd>") == 1
 
 
 def test_the_radius_is_the_one_that_was_asked_for(tmp_path):

@@ -197,17 +197,19 @@ def noise_lines(table: WordTable) -> Iterator[str]:
 
 
 def provenance(table: WordTable) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What the numbers rest on: first what all share, then what belongs to one subject and text."""
+    """What the numbers rest on: first what all share, then what all models share, then what belongs to one of them."""
     several = len(table.texts) > 1
     said = [{name: _short(value) for name, value in subject.about.items()} for subject in table.subjects]
-    common = (
-        {name: value for name, value in said[0].items() if all(each.get(name) == value for each in said)}
-        if said
-        else {}
-    )
-    yield "", {**table.about, **common}
+    models = [each for subject, each in zip(table.subjects, said, strict=True) if subject.kind == "model"]
+    everywhere, common = len(models) == len(said), {}
+    if everywhere or len(models) > 1:
+        first = next(iter(models), {})
+        common = {name: value for name, value in first.items() if all(each.get(name) == value for each in models)}
+    yield "", {**table.about, **(common if everywhere else {})}
+    if common and not everywhere:
+        yield "All models", common
     for subject, each in zip(table.subjects, said, strict=True):
-        own = {name: value for name, value in each.items() if name not in common}
+        own = {name: value for name, value in each.items() if subject.kind != "model" or name not in common}
         if own:
             yield subject.title + (f", text {subject.text}" if several else ""), own
 
