@@ -41,7 +41,10 @@ LOOKS: dict[str, tuple[int, Literal["light", "dark"]]] = {
 # The command that writes each page, and the part of the page above which its picture ends (None: the whole page).
 PAGES: dict[str, tuple[list[str], str | None]] = {
     "words": (["measure", SENTENCE], ".charts figure:nth-of-type(2)"),
-    "model": (["measure", "I love her smile.", "--model", "minilm", "--reinit", "--out", "model"], "#meaning"),
+    "model": (
+        ["measure", "I love her smile.", "--model", "minilm", "--model", "minilm@random", "--out", "model"],
+        "#meaning",
+    ),
     "compare": (["compare", "I love her much", "I love her smile", "--out", "compare"], "#meaning"),
     "audit": (["audit", "--texts", "60", "--lengths", "16,32,64,128,256", "--reinit"], "#worst"),
 }
@@ -64,7 +67,7 @@ def pictured(name: str) -> None:
     _, until = PAGES[name]
     shots(page(name), name, until)
     for path in sorted((WORK / name).glob("*.png")):
-        keep(path.read_bytes(), f"figure-{name}-{path.stem.removeprefix('profile-')}")
+        keep(path.read_bytes(), f"figure-{name}-{path.stem.removeprefix('all-MiniLM-L6-v2-')}")
 
 
 def oneword(arguments: list[str]) -> None:
@@ -137,7 +140,7 @@ def table_in(folder: Path) -> pd.DataFrame:
 def reproduced(folder: Path) -> None:
     """The page and the figures of `oneword reproduce`, drawn anew from its table."""
     from oneword.experiments.claims import verdict
-    from oneword.experiments.rows import fits
+    from oneword.experiments.rows import figure_rows, fits
     from oneword.report.paper.figures import draw_all
     from oneword.report.paper.page import render
 
@@ -145,9 +148,11 @@ def reproduced(folder: Path) -> None:
         oneword(["reproduce", "--out", str(folder)])
     table = table_in(folder)
     slopes, about = fits(table), json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    path = render(table, [claim.to_json() for claim in verdict(table)], about, WORK / "report.html", slopes)
+    path = render(
+        figure_rows(table), [claim.to_json() for claim in verdict(table)], about, WORK / "report.html", slopes
+    )
     shots(path, "report", "#fig2-random-features", tallest=1800)
-    for path in draw_all(table, WORK / "figures", slopes):
+    for path in draw_all(figure_rows(table), WORK / "figures", slopes):
         if path.suffix == ".png":
             keep(path.read_bytes(), f"figure-{path.stem}")
 

@@ -187,7 +187,7 @@ def _wall(run: dict[str, Any]) -> str:
 def page(folder: Path) -> str:
     """The whole document."""
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    found = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+    found = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))["claims"]
     table = read_results(folder / "results.parquet")
     held = sum(claim["holds"] is True for claim in found)
     return TEXT.format(

@@ -154,14 +154,14 @@ def _several_words(draw: np.random.Generator, trials: int) -> list[dict[str, obj
     return rows
 
 
-LESSONS = (("rf", 15), ("rf", 40), ("attention", 40), ("attention", 120), ("attention-relu", 120))
+LEARNT = (("rf", 15), ("rf", 40), ("attention", 40), ("attention", 120), ("attention-relu", 120))
 BETWEEN = (20, 28)  # lengths of RF at which the alignment alone was measured
 
 
 def _learning(draw: np.random.Generator, samples: int) -> list[dict[str, object]]:
     """Each objective moves δ and F by what it is after; the frontier follows its g."""
     rows: list[dict[str, object]] = []
-    for map_, n in LESSONS:
+    for map_, n in LEARNT:
         reach = {"rf": 1.1, "attention": 1.9, "attention-relu": 1.2}[map_]  # of the change of the old model's output
         for sample in range(samples):
             yf, rho = draw.uniform(-0.7, 0.7), draw.uniform(0.55, 0.8)
@@ -176,11 +176,11 @@ def _learning(draw: np.random.Generator, samples: int) -> list[dict[str, object]
                 for objective in OBJECTIVES:
                     pull = draw.uniform(0.7, 1.0) if objective == "loss" else draw.uniform(-0.1, 0.35)
                     part = 0.4 if objective == "loss" else 1.0
-                    rows.append(_lesson(draw, about, objective, -reach * pull, 1 - part * (1 - lowest)))
-                rows.append(_lesson(draw, about, "lowest-alignment", draw.uniform(-0.2, 0.2), lowest))
+                    rows.append(_learnt(draw, about, objective, -reach * pull, 1 - part * (1 - lowest)))
+                rows.append(_learnt(draw, about, "lowest-alignment", draw.uniform(-0.2, 0.2), lowest))
                 for g in GRID:
                     y_delta = -min(g, reach) * draw.uniform(0.95, 1)
-                    rows.append(_lesson(draw, about, "frontier", y_delta, 1 - 0.8 * (1 - lowest)) | {"g": g})
+                    rows.append(_learnt(draw, about, "frontier", y_delta, 1 - 0.8 * (1 - lowest)) | {"g": g})
     for n, sample in itertools.product(BETWEEN, range(samples)):
         about = {
             "map": "rf",
@@ -191,11 +191,11 @@ def _learning(draw: np.random.Generator, samples: int) -> list[dict[str, object]
             "rho": 0.7,
         }
         lowest = 1 - math.sqrt(3) / n * draw.uniform(0.95, 1.05)
-        rows.append(_lesson(draw, about, "lowest-alignment", draw.uniform(-0.2, 0.2), lowest))
+        rows.append(_learnt(draw, about, "lowest-alignment", draw.uniform(-0.2, 0.2), lowest))
     return rows
 
 
-def _lesson(
+def _learnt(
     draw: np.random.Generator, about: dict[str, object], objective: str, y_delta: float, alignment: float
 ) -> dict[str, object]:
     """Err = (2 + yδ + (F−1)(1−yf))²: consistent by construction."""

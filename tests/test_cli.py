@@ -19,11 +19,11 @@ from tests.text.tiny_bert import needs_minilm
 
 
 def test_the_command_itself_runs_in_a_process_of_its_own(oneword):
-    command = ["measure", "--gaussian", "3,4", "--map", "attention", "--quick"]
+    command = ["measure", "--gaussian", "3,4", "--map", "attention", "--effort", "quick"]
     run = subprocess.run([sys.executable, "-m", "oneword", *command], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
-    assert "AttentionFeatures (softmax), n = 3, d = 4" in run.stdout
-    bad = oneword(*command, "--words", "7")
+    assert "Softmax attention" in run.stdout
+    bad = oneword(*command, "--together", "7")
     assert bad.returncode == 2
     assert bad.stderr.count("\n") == 1
     assert bad.stderr.startswith("oneword: RangeError: expected words out of 1 … 3")
@@ -31,7 +31,7 @@ def test_the_command_itself_runs_in_a_process_of_its_own(oneword):
 
 def test_help_teaches(oneword):
     shown = oneword("measure", "--help").stdout
-    for word in ("--gaussian", "--map", "--words", "--json", "--target", "Examples"):
+    for word in ("--gaussian", "--map", "--model", "--together", "--json", "--effort", "Examples"):
         assert word in shown
 
 
@@ -50,24 +50,27 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
 
 
 def test_measure_prints_a_table_for_each_map(oneword):
-    run = oneword("measure", "--gaussian", "6,16", "--map", "attention", "--map", "rf", "--seconds", "0.5")
+    run = oneword("measure", "--gaussian", "6,16", "--map", "attention", "--map", "rf", "--effort", "1.2,0.5")
     assert run.returncode == 0, run.stderr
-    assert "AttentionFeatures (softmax), n = 6, d = 16" in run.stdout
-    assert "RandomFeatures, n = 6, d = 16" in run.stdout
+    assert "Softmax attention" in run.stdout
+    assert "Fully connected layer" in run.stdout
     assert "S ≥" in run.stdout
     assert "S ≤" in run.stdout
 
 
 def test_json_on_standard_output_is_all_there_is(oneword):
-    run = oneword("measure", "--gaussian", "5,8", "--map", "drf-2", "--words", "2", "--quick", "--json", "-")
-    (result,) = json.loads(run.stdout)
-    assert result["provenance"]["map"]["depth"] == 2
+    run = oneword(
+        "measure", "--gaussian", "5,8", "--map", "drf-2", "--together", "2", "--effort", "quick", "--json", "-"
+    )
+    found = json.loads(run.stdout)
+    (result,) = found["joint"]
+    assert {line["by"] for line in found["words"]} == {"drf-2"}
     assert len(result["positions"]) == 2
     assert result["value"] <= result["upper"]
 
 
 def test_out_writes_results_that_load_and_figures(oneword, tmp_path):
-    run = oneword("measure", "--gaussian", "5,8", "--quick", "--out", str(tmp_path / "new"))
+    run = oneword("measure", "--gaussian", "5,8", "--effort", "quick", "--out", str(tmp_path / "new"))
     assert run.returncode == 0, run.stderr
     names = {path.name for path in (tmp_path / "new").iterdir()}
     assert {"attention.json", "attention.json.safetensors", "attention.pdf", "rf.png"} <= names
@@ -75,12 +78,12 @@ def test_out_writes_results_that_load_and_figures(oneword, tmp_path):
 
 
 def test_the_command_line_gives_the_numbers_of_the_library(oneword):
-    command = ["measure", "--gaussian", "6,12", "--map", "attention", "--seed", "3", "--seconds", "0", "--json", "-"]
-    found = json.loads(oneword(*command).stdout)[0]
+    command = ["measure", "--gaussian", "6,12", "--map", "attention", "--seed", "3", "--effort", "1.2,0", "--json", "-"]
+    found = json.loads(oneword(*command).stdout)["words"]
     text = ow.gaussian(6, 12, seed=3)
     s = ow.sensitivity(ow.AttentionFeatures.draw(12, seed=3), text, seed=3, certify=ow.Certify(seconds=0))
-    assert found["value"] == pytest.approx(s.value, rel=1e-9)
-    assert found["upper"] == pytest.approx(s.upper, rel=1e-9)
+    for name in ("value", "upper"):
+        assert [line[name] for line in found] == pytest.approx(list(s.per_word[name]), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +95,12 @@ def test_the_command_line_gives_the_numbers_of_the_library(oneword):
         (["measure", "--gaussian", "5,8", "--map", "raf"], "'raf'"),
         (["measure", "--gaussian", "5,8", "--map", "attention-softmx"], "did you mean 'attention-softmax'"),
         (["measure", "--gaussian", "5,8", "--dtype", "half"], "'half'"),
-        (["measure", "--gaussian", "5,8", "--words", "9"], "1 … 5"),
+        (["measure", "--gaussian", "5,8", "--together", "9"], "1 … 5"),
         (["measure", "--gaussian", "5,8", "--position", "7"], "[7]"),
-        (["measure", "--gaussian", "5,8", "--radius", "-1"], "radius"),
-        (["measure", "--gaussian", "5,8", "--target", "0.5"], "target"),
-        (["measure", "--gaussian", "5,8", "--quick", "--json", "/no/such/folder/x.json"], "--json"),
+        (["measure", "--gaussian", "5,8", "--within", "ball:-1"], "radius"),
+        (["measure", "--gaussian", "5,8", "--within", "cube"], "ball, sphere"),
+        (["measure", "--gaussian", "5,8", "--effort", "0.5"], "target"),
+        (["measure", "--gaussian", "5,8", "--effort", "quick", "--json", "/no/such/folder/x.json"], "--json"),
         (["measure", "--gaussian", "5000,768", "--map", "rf"], "GB"),
         (["measure", "--gaussian", "5,8", "--map", "drf-²"], "'drf-²'"),
         (["measure", "--gaussian", "5,8", "--device", "abacus"], "'abacus'"),
@@ -134,7 +138,7 @@ def test_version(oneword):
 
 def test_the_seconds_given_are_about_the_seconds_taken(oneword):
     started = time.monotonic()
-    run = oneword("measure", "--gaussian", "40,32", "--map", "attention", "--target", "1", "--seconds", "1", "--quiet")
+    run = oneword("measure", "--gaussian", "40,32", "--map", "attention", "--effort", "1,1", "--quiet")
     assert run.returncode == 0
     assert run.stdout == ""
     assert time.monotonic() - started < 60  # start-up and a first compilation included; without the limit: minutes
@@ -142,12 +146,12 @@ def test_the_seconds_given_are_about_the_seconds_taken(oneword):
 
 @needs_minilm
 def test_a_text_of_ones_own(oneword, tmp_path):
-    run = oneword("measure", "Not a good film", "--map", "attention", "--quick", "-d", "32")
+    run = oneword("measure", "Not a good film", "--map", "attention", "--effort", "quick", "-d", "32")
     assert run.returncode == 0, run.stderr
     assert "good" in run.stdout
     file = tmp_path / "review.txt"
     file.write_text("Not a good film", encoding="utf-8")
-    again = oneword("measure", "--file", str(file), "--map", "attention", "--quick", "-d", "32")
+    again = oneword("measure", "--file", str(file), "--map", "attention", "--effort", "quick", "-d", "32")
     assert again.stdout == run.stdout
     for arguments in (["measure", "text", "--file", str(file)], ["measure"], ["measure", "--file", "nowhere.txt"]):
         assert oneword(*arguments).returncode == 2
@@ -188,9 +192,9 @@ def test_a_title_with_brackets_is_shown_as_it_is(oneword, tmp_path, monkeypatch)
 
 
 def test_json_goes_through_a_pipe_and_into_a_file(oneword, tmp_path):
-    arguments = ["measure", "--gaussian", "3,4", "--map", "attention", "--quick", "--quiet", "--json"]
+    arguments = ["measure", "--gaussian", "3,4", "--map", "attention", "--effort", "quick", "--quiet", "--json"]
     assert oneword(*arguments, str(tmp_path / "a.json")).returncode == 0
-    assert json.loads((tmp_path / "a.json").read_text())[0]["value"] > 0
+    assert json.loads((tmp_path / "a.json").read_text())["words"][0]["value"] > 0
     assert oneword(*arguments, os.devnull).returncode == 0
     assert not os.path.isfile(os.devnull)
 
@@ -216,7 +220,7 @@ def test_a_claim_that_fails_is_exit_code_1(oneword, tmp_path, monkeypatch):
 )
 def test_what_reproduce_refuses_it_refuses_before_it_makes_a_folder(oneword, tmp_path, monkeypatch, arguments, says):
     if arguments == ["fig1"]:
-        monkeypatch.setitem(sys.modules, "plotly.offline", None)
+        monkeypatch.setitem(sys.modules, "vl_convert", None)
     run = oneword("reproduce", *arguments, "--out", str(tmp_path / "out"))
     assert run.returncode == 2
     assert says in run.stderr

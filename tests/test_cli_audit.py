@@ -1,14 +1,19 @@
 """`oneword audit` as a person types it: tables, files for CI, exit codes, and bad input in one line."""
 
+import inspect
 import io
 import json
 import sys
 from xml.etree import ElementTree
 
+import jsonschema
 import pandas as pd
 import pytest
 
+import oneword as ow
 from oneword.auditing import encoders
+from oneword.auditing.measurement import Settings
+from oneword.cli.audit import audit as cli_audit
 from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 from tests.text.tiny_bert import needs_minilm, needs_reviews, write_tiny
 
@@ -49,7 +54,7 @@ def test_intervals_are_no_markup():
     """rich would take "[none, 83]" for the name of a style, and swallow it."""
     from rich.console import Console
 
-    from oneword.report.audit.terminal import AuditView
+    from oneword.report.auditing import AuditView
 
     chunks = pd.DataFrame([{"model": "m", "type": "name", "chunk": 73.0, "chunk_low": 0.0, "chunk_high": 83.0,
                             "shortest": 32, "longest": 256, "unit": "tokens", "advice": ""}])  # fmt: skip
@@ -93,6 +98,7 @@ def test_models_are_compared_and_twins_are_not_judged(audit):
     assert names == {"keen", "deaf", "keen re-initialised (seed 0)", "deaf re-initialised (seed 0)"}
     assert {line["model"] for line in found["verdicts"]} == {"keen", "deaf"}
     assert found["passed"] is False
+    jsonschema.validate(found, ow.Audit.schema())
     assert found["format"] == "oneword.audit/2"
 
 
@@ -138,6 +144,16 @@ def test_texts_without_a_place_for_what_was_asked_fail_in_words(oneword, audit, 
     assert "nothing was measured of number" in run.stdout
     assert "nothing was measured of number" in place.read_text()
     assert oneword(*common, "--no-fail-deaf").returncode == 0
+
+
+def test_the_command_and_the_library_have_the_same_defaults():
+    command = {name: each.default for name, each in inspect.signature(cli_audit).parameters.items()}
+    verb = {name: each.default for name, each in inspect.signature(ow.audit).parameters.items()}
+    assert command["texts"] == verb["most_texts"]
+    assert command["lengths"] == ",".join(map(str, verb["lengths"]))
+    assert (command["share"], command["seed"]) == (verb["share"], verb["seed"])
+    settings = Settings()
+    assert all(getattr(settings, name) == verb[name] for name in Settings.model_fields)
 
 
 def test_help_teaches_by_examples(oneword):

@@ -3,10 +3,12 @@
 import json
 import sys
 
+import jsonschema
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
+import oneword as ow
 from tests.text.tiny_bert import needs_minilm
 from tests.text.tiny_models import write_model
 
@@ -60,6 +62,7 @@ def test_everything_is_written_and_agrees(oneword, models, prompts, tmp_path):
     assert run.returncode == 0, run.stderr
     content = json.loads(run.stdout)
     assert content["texts"] == [A, B]
+    jsonschema.validate(content, ow.Comparison.schema())
     assert content["command"].startswith("oneword compare")
     for name in ("pairs", "moved", "layers", "heads", "attention", "answers", "divergence", "flips", "replies"):
         stored = pd.read_parquet(out / f"{name}.parquet")

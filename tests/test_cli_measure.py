@@ -28,8 +28,8 @@ def test_the_sentence_the_table_and_what_the_numbers_are(measure):
     run = measure("not a good film", "--map", "attention", "--map", "rf")
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("not a good film\n")
-    for what in ("S_ball ≥", "S_word", "becomes", "random", "3 seeds", "searched", "certified", "exact", "[CLS]"):
-        assert what in run.stdout
+    for what in ("S ≥", "S ≤", "best", "becomes", "random", "3 seeds", "lower bound", "certified", "exact", "[CLS]"):
+        assert what in " ".join(run.stdout.split())
 
 
 def test_colours_are_for_terminals_that_want_them(measure, monkeypatch):
@@ -45,14 +45,15 @@ def test_control_characters_of_a_text_are_not_sent_to_the_terminal(measure):
 
 def test_tables_open_in_pandas_and_agree(measure, tmp_path):
     places = {name: str(tmp_path / f"words.{name}") for name in ("csv", "parquet", "json")}
-    options = [part for name, place in places.items() for part in (f"--{name}", place)]
-    run = measure("not a good film", *FAST, "--seeds", "2", "--top", "3", *options)
-    assert run.returncode == 0, run.stderr
+    for name in ("csv", "parquet"):
+        options = ["--table", places[name], "--json", places["json"]]
+        run = measure("not a good film", *FAST, "--seeds", "2", "--top", "3", *options)
+        assert run.returncode == 0, run.stderr
     csv, parquet = pd.read_csv(places["csv"]), pd.read_parquet(places["parquet"])
     content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
     for other in (parquet, pd.DataFrame(content["words"])):
-        pd.testing.assert_frame_equal(csv, other, check_dtype=False)
-    assert {"text", "index", "word", "map", "seed", "S_ball", "upper", "S_word", "replacement", "random_word"} <= set(
+        pd.testing.assert_frame_equal(csv, other.astype(csv.dtypes), check_dtype=False)
+    assert {"text", "index", "word", "by", "seed", "value", "upper", "best_word", "replacement", "random_word"} <= set(
         csv
     )
     assert len(csv) == 8
@@ -91,7 +92,7 @@ def test_texts_come_from_files_columns_and_pipes(measure, tmp_path, monkeypatch)
     for arguments in (["-"], []):
         monkeypatch.setattr(sys, "stdin", io.StringIO("a good film\nthe bad film\n"))
         assert measure(*arguments, *FAST).stdout == first
-    whole = json.loads(measure("--file", str(lines), "--whole", *FAST, "--json", "-").stdout)
+    whole = json.loads(measure("--file", str(lines), "--column", "*", *FAST, "--json", "-").stdout)
     assert whole["texts"] == [lines.read_text()]
     one = json.loads(measure("--file", str(lines), "--limit", "1", *FAST, "--json", "-").stdout)
     assert one["texts"] == ["a good film"]
@@ -111,16 +112,16 @@ def test_filters_of_the_vocabulary(measure, tmp_path):
     among.write_text("good\nbad\n", encoding="utf-8")
     some = json.loads(measure("not a film", *FAST, "--among", str(among), "--json", "-").stdout)
     assert {line["replacement"] for line in some["words"]} <= {"good", "bad"}
-    letters = json.loads(measure("not a film", *FAST, "--letters", "--top", "20", "--json", "-").stdout)
+    letters = json.loads(measure("not a film", *FAST, "--among", "letters", "--top", "20", "--json", "-").stdout)
     assert all(line["replacement"].isalpha() for line in letters["replacements"])
-    none = json.loads(measure("not a film", *FAST, "--no-words", "--json", "-").stdout)
-    assert all(line["S_word"] is None for line in none["words"])
+    none = json.loads(measure("not a film", *FAST, "--among", "none", "--json", "-").stdout)
+    assert all(line["best_word"] is None for line in none["words"])
 
 
 def test_positions_count_as_the_library_does(measure):
     one = json.loads(measure("not a good film", *FAST, "--position", "3", "--json", "-").stdout)
     assert [line["word"] for line in one["words"]] == ["good"]
-    assert measure("not a good film", *FAST, "--words", "2", "--quick", "--quiet").returncode == 0
+    assert measure("not a good film", *FAST, "--together", "2", "--effort", "quick", "--quiet").returncode == 0
 
 
 def test_results_and_figures_are_written_where_asked(measure, tmp_path):
@@ -132,7 +133,7 @@ def test_results_and_figures_are_written_where_asked(measure, tmp_path):
     "text", ["", "   \n ", "\u200b", "\N{GRINNING FACE}" * 3, "good " * 100_000, "\x00", "ﷺ", "good\ud800", "-x"]
 )
 def test_any_text_gives_a_result_or_one_line(measure, text):
-    run = measure("--quick", *FAST, "--", text)
+    run = measure("--effort", "quick", *FAST, "--", text)
     assert run.returncode in (0, 2)
     assert "Traceback" not in run.stderr
     if run.returncode == 2:
@@ -149,13 +150,14 @@ def test_any_text_gives_a_result_or_one_line(measure, text):
         (["good film", "--column", "x"], "--column"),
         (["good film", "--limit", "0"], "--limit"),
         (["good film", "--html", "page.txt"], ".html"),
-        (["good film", "--csv", "nowhere/a.csv"], "folder"),
+        (["good film", "--table", "nowhere/a.csv"], "folder"),
+        (["good film", "--table", "a.xlsx"], ".parquet"),
         (["good film", "--among", "nowhere.txt"], "nowhere.txt"),
-        (["good film", "--quick", "--thorough"], "--quick or --thorough"),
-        (["good film", "--words", "2", "--html", "a.html"], "--json"),
-        (["good film", "--words", "9"], "words"),
+        (["good film", "--effort", "hard"], "quick, usual, thorough"),
+        (["good film", "--together", "9"], "words"),
         (["good film", "--position", "9"], "9"),
-        (["good film", "--top", "0"], "--top"),
+        (["good film", "--position", "x"], "all or tokens"),
+        (["good film", "--top", "0"], "top"),
         (
             ["good film", "--map", "rf", "--map", "attention", "--map", "rf"],
             "expected each map once, got 'rf' 2 times",

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import oneword as ow
-from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, ZeroNormError
+from oneword.errors import DTypeError, NonFiniteError, OnewordError, RangeError, ShapeError, ZeroNormError
+from oneword.maps import registry
 
 MAPS = {
     "softmax": lambda n, d: ow.AttentionFeatures.draw(d, seed=3),
@@ -296,3 +297,37 @@ def test_bad_input_is_a_named_one_line_error(x, options, error, says):
         ow.sensitivity(ow.AttentionFeatures.draw(4, seed=0), x, **options)
     assert "\n" not in str(caught.value)
     assert "expected" in str(caught.value)
+
+
+def test_a_string_is_the_text_that_the_map_would_be_given():
+    quick = {"search": "quick", "certify": False, "baseline": 0}
+    phi = ow.AttentionFeatures.draw(32, seed=0, dtype=torch.float32)
+    given, encoded = (ow.sensitivity(phi, x, **quick) for x in ("I love her", phi.encode("I love her")))
+    assert given.provenance["dtype"] == "float32"
+    assert given.provenance["d"] == 32
+    assert given.value == encoded.value
+    function = ow.sensitivity(lambda X: X.mean(-2), "I love her", **quick)
+    assert function.provenance["dtype"] == "float64"
+
+
+@pytest.mark.parametrize("name", ["attention", "attention-relu", "rf", "drf-2"])
+def test_a_map_may_be_given_by_its_name(name):
+    quick = {"search": "quick", "certify": False, "baseline": 0}
+    text = ow.gaussian(5, 8, seed=1)
+    named = ow.sensitivity(name, text, seed=3, **quick)
+    drawn = ow.sensitivity(registry.draw(name, 5, 8, seed=3), text, seed=3, **quick)
+    assert named.value == drawn.value
+    table = ow.sensitivity(name, ["I love her", "A good film"], **quick)
+    assert len(table) == 2
+
+
+def test_a_model_may_be_given_by_its_name():
+    quick = {"search": "quick", "certify": False, "baseline": 0, "positions": [2]}
+    named = ow.sensitivity("minilm", "I love her", **quick)
+    loaded = ow.sensitivity(ow.TransformerFeatures.load("minilm", output="pooled"), "I love her", **quick)
+    assert named.value == loaded.value
+
+
+def test_a_name_that_is_none_gets_a_hint():
+    with pytest.raises(OnewordError, match="did you mean 'attention'"):
+        ow.sensitivity("atention", "I love her")

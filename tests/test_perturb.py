@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from oneword.errors import RangeError
-from oneword.sets.constraints import Ball, Constraint, Sphere, unit
+from oneword.errors import RangeError, UnknownNameError
+from oneword.sets.constraints import Ball, Constraint, Sphere, constraint, unit
 
 # Radii and limits as multiples of √d, the norm of a word: a limit of √2 is a cap of exactly one half of the sphere.
 BALLS = (None, 0.3, 2.0)
@@ -203,3 +203,12 @@ def test_what_is_allowed_is_written_down() -> None:
     assert Ball(2.0).describe() == {"set": "Ball", "radius": 2.0, "shown": "‖Δ‖ ≤ 2"}
     sphere = {"set": "Sphere", "norm": None, "largest": 1.0, "shown": "‖y‖ = √d, ‖Δ‖ ≤ 1"}
     assert Sphere(largest=1.0).describe() == sphere
+
+
+def test_sets_have_names_for_people() -> None:
+    assert constraint("ball", None, 16) == Ball()
+    assert constraint("ball", 0.5, 16) == Ball(2.0)
+    assert constraint("sphere", None, 16) == Sphere()
+    assert constraint("sphere", 2.0, 16) == Sphere(largest=8.0)
+    with pytest.raises(UnknownNameError, match="did you mean 'sphere'"):
+        constraint("spere", None, 16)

@@ -6,15 +6,13 @@ import json
 import re
 
 import pytest
-from oneword.survey.question import Question
-from oneword.survey.survey import survey
 
 import oneword as ow
 from tests.text.tiny_bert import write_tiny
 from tests.text.tiny_models import write_model
 
 TEXT = "not a good film"
-FAST = ["--map", "attention", "--seeds", "1", "--quick"]
+FAST = ["--map", "attention", "--seeds", "1", "--effort", "quick"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +40,7 @@ def _numbered(table):
     return {word: int(number) for number, word in re.findall(r"^ *(\d+) +(\S+) ", table, re.M)}
 
 
-@pytest.mark.parametrize("options", [[], ["--no-words"], ["--special"]], ids=" ".join)
+@pytest.mark.parametrize("options", [[], ["--among", "none"], ["--position", "all"]], ids=" ".join)
 def test_the_number_in_the_table_is_that_of_the_option_and_of_the_library(measure, text, options):
     numbers = _numbered(measure(*FAST, *options))
     assert {"not", "a", "good", "film"} <= set(numbers)
@@ -62,8 +60,8 @@ def test_the_page_has_the_same_numbers(measure, tmp_path):
 
 
 def test_several_words_at_once_count_the_same(measure, text):
-    shown = measure("--map", "attention", "--words", "2", "--quick", "--position", "3", "--position", "4")
-    assert "(position 3, 4)" in " ".join(shown.split())
+    shown = measure("--map", "attention", "--together", "2", "--effort", "quick", "--position", "3", "--position", "4")
+    assert "positions 3, 4" in " ".join(shown.split())
     assert [text.words[i] for i in (3, 4)] == ["good", "film"]
 
 
@@ -72,7 +70,14 @@ def test_models_count_the_same(oneword, tmp_path):
     write_model(tmp_path / "tiny", "bert", layers=1, spread=0.3)
     for number, word in ((1, "I"), (3, "this")):
         run = oneword(
-            "measure", "I love this film", "--model", str(tmp_path / "tiny"), "--quick", "--position", str(number)
+            "measure",
+            "I love this film",
+            "--model",
+            str(tmp_path / "tiny"),
+            "--effort",
+            "quick",
+            "--position",
+            str(number),
         )
         assert run.returncode == 0, run.stderr
         assert _numbered(run.stdout) == {word: number}
@@ -82,14 +87,14 @@ def test_windows_count_on_as_the_whole_text_does(folder):
     encoder = ow.Encoder.load(folder)
     content = " ".join([TEXT] * 4)
     whole = encoder.encode(content)
-    found = survey([content], encoder, Question(("attention",), seeds=1, window=7, special=True))
+    found = ow.measure(content, "attention", encoder=encoder, seeds=1, window=7, special=True, words=False)
     assert len(found.words["window"].unique()) > 1
     numbered = found.words[found.words["index"].notna()]
     assert {int(i): word for i, word in zip(numbered["index"], numbered["word"], strict=True)} == dict(
         enumerate(whole.words)
     )
     assert set(found.words.loc[found.words["index"].isna(), "word"]) == {"[CLS]", "[SEP]"}  # those between windows
-    one = survey([content], encoder, Question(("attention",), seeds=1, window=7, positions=(9,)))
+    one = ow.measure(content, "attention", encoder=encoder, seeds=1, window=7, positions=[9], words=False)
     assert [(line.index_, line.word) for line in one.words.rename(columns={"index": "index_"}).itertuples()] == [
         (9, whole.words[9])
     ]

@@ -8,7 +8,13 @@ import pytest
 
 import oneword as ow
 
-EXAMPLES = [name for name in ow.__all__ if ">>> " in (getattr(ow, name).__doc__ or "")]
+PUBLIC = {name: getattr(ow, name) for name in ow.__all__}
+PUBLIC |= {
+    f"{room}.{name}": getattr(getattr(ow, room), name)
+    for room in ("learning", "theory")
+    for name in getattr(ow, room).__all__
+}
+EXAMPLES = [name for name, value in PUBLIC.items() if ">>> " in (value.__doc__ or "")]
 
 
 def test_every_public_name_is_there_and_documented():
@@ -20,12 +26,16 @@ def test_every_public_name_is_there_and_documented():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_of_a_docstring_gives_what_it_says(name):
-    found = doctest.DocTestFinder(recurse=False).find(getattr(ow, name), name, globs={})
+    found = doctest.DocTestFinder(recurse=False).find(PUBLIC[name], name, globs={"ow": ow})
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     said: list[str] = []
     for test in found:
         runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)
+
+
+def test_everything_in_the_rooms_of_learning_and_theory_is_documented():
+    assert [name for name, value in PUBLIC.items() if "." in name and not value.__doc__] == []
 
 
 def test_unknown_names_are_attribute_errors():

@@ -1,6 +1,8 @@
 """Predictions against directly simulated maps, closed forms, and each other."""
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -13,7 +15,19 @@ from scipy.special import erf
 
 from oneword.errors import RangeError, ZeroNormError
 from oneword.maps.activations import ACTIVATIONS, RELU, Activation
-from oneword.theory import drf_guide, drf_random, rf_random, rf_sensitivity, rf_words
+from oneword.theory import (
+    alignment_gap,
+    drf_guide,
+    drf_random,
+    error,
+    error_bound,
+    error_slack,
+    log4,
+    rf_finite_size,
+    rf_random,
+    rf_sensitivity,
+    rf_words,
+)
 
 N, D_WORD, K, SEEDS = 50, 40, 2000, 6  # n, d, k = nd of the simulations
 every = pytest.mark.parametrize("name", list(ACTIVATIONS))
@@ -240,3 +254,39 @@ def test_sizes_out_of_range_are_named(call: Callable[[], float], message: str) -
 def test_an_activation_that_vanishes_has_no_sensitivity() -> None:
     with pytest.raises(ZeroNormError, match="E σ"):
         rf_random(5, torch.zeros_like)
+
+
+# Arrays and the laws of learning
+
+
+def test_arrays_give_what_their_numbers_give() -> None:
+    n, d = np.array([10, 50]), np.array([[4], [8], [16]])
+    for law, more in ((rf_sensitivity, {"activation": "tanh"}), (rf_finite_size, {}), (drf_guide_of_sizes, {})):
+        found = law(n, d, **more)
+        assert found.shape == (3, 2)
+        assert [[law(float(a), float(b), **more) for a in n] for b in d[:, 0]] == found.tolist()
+    assert rf_words([1, 2], 10, 8).tolist() == [rf_words(1, 10, 8), rf_words(2, 10, 8)]
+    assert isinstance(rf_words(1, 10, 8), float)
+
+
+def drf_guide_of_sizes(n: object, d: object) -> object:
+    return drf_guide(n, 2, d, 100)
+
+
+def test_the_law_of_one_word_is_that_of_finite_size() -> None:
+    assert rf_words(1, 50, 384, 1000) == pytest.approx(rf_finite_size(384, 1000) / math.sqrt(50))
+    assert rf_sensitivity(50, 384, 1000) == pytest.approx(rf_finite_size(384, 1000) / math.sqrt(50))
+
+
+def test_the_error_is_the_bound_where_alignment_and_drift_are_worst() -> None:
+    """Err with δ = −yγ and F = 1 − ε/(1−yf) is (2 − γ − ε)²; beyond 2 the bound is 0."""
+    assert error(-1, 0.5, 1 - 0.3 / 0.8, 0.8) == pytest.approx(error_bound(0.5, 0.3))
+    assert error_bound(np.array([0.0, 1.5, 3.0])).tolist() == [4, 0.25, 0]
+    assert error_slack(-0.8, 40, 384, 15360, 0.25) == pytest.approx(1.25 * 0.8 * alignment_gap(40, 384, 15360, 0.25))
+    assert alignment_gap(40, 384, 15360) == pytest.approx(math.sqrt(3) / 40)
+    assert log4(math.e) == pytest.approx(1)
+
+
+def test_importing_the_theory_does_not_load_torch() -> None:
+    code = "import sys, oneword as ow; ow.theory.rf_words(1, 9, 9); print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

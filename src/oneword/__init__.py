@@ -18,7 +18,7 @@ from oneword._version import __version__
 if TYPE_CHECKING:
     from oneword.auditing.result import Audit
     from oneword.auditing.verb import audit
-    from oneword.bounds.certificate import Certify
+    from oneword.bounds.certificate import Certificate, Certify
     from oneword.comparison.result import Comparison
     from oneword.comparison.verb import compare
     from oneword.errors import OnewordError
@@ -33,14 +33,13 @@ if TYPE_CHECKING:
     from oneword.report.words.table import WordTable
     from oneword.result import Sensitivity
     from oneword.search.ascent import Ascent
-    from oneword.search.base import Status
-    from oneword.sets.constraints import Ball, Sphere
+    from oneword.search.base import Found, Search, Status
+    from oneword.sets.constraints import Ball, Constraint, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
-    from oneword.text.context import Context, clustered, gaussian
+    from oneword.text.context import Context, gaussian
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
-    from oneword.words.effort import Effort
     from oneword.words.verb import measure
 
 _HOME = {
@@ -49,20 +48,23 @@ _HOME = {
     "AttentionFeatures": "maps.attention",
     "Audit": "auditing.result",
     "Ball": "sets.constraints",
+    "Certificate": "bounds.certificate",
     "Certify": "bounds.certificate",
     "Comparison": "comparison.result",
+    "Constraint": "sets.constraints",
     "Context": "text.context",
     "Corpus": "text.corpora",
     "DeepRandomFeatures": "maps.random",
-    "Effort": "words.effort",
     "Encoder": "text.encoders",
     "FeatureMap": "maps.base",
+    "Found": "search.base",
     "ModuleFeatures": "maps.base",
     "MultiHeadAttention": "maps.multihead",
     "OnewordError": "errors",
     "Probe": "maps.base",
     "RandomFeatures": "maps.random",
     "ReLU": "maps.scores",
+    "Search": "search.base",
     "Sensitivity": "result",
     "Softmax": "maps.scores",
     "Sphere": "sets.constraints",
@@ -73,7 +75,6 @@ _HOME = {
     "WordTable": "report.words.table",
     "Words": "sets.vocabulary",
     "audit": "auditing.verb",
-    "clustered": "text.context",
     "compare": "comparison.verb",
     "encode": "text.encoders",
     "gaussian": "text.context",
@@ -88,20 +89,23 @@ __all__ = [
     "AttentionFeatures",
     "Audit",
     "Ball",
+    "Certificate",
     "Certify",
     "Comparison",
+    "Constraint",
     "Context",
     "Corpus",
     "DeepRandomFeatures",
-    "Effort",
     "Encoder",
     "FeatureMap",
+    "Found",
     "ModuleFeatures",
     "MultiHeadAttention",
     "OnewordError",
     "Probe",
     "RandomFeatures",
     "ReLU",
+    "Search",
     "Sensitivity",
     "Softmax",
     "Sphere",
@@ -113,7 +117,6 @@ __all__ = [
     "Words",
     "__version__",
     "audit",
-    "clustered",
     "compare",
     "encode",
     "gaussian",

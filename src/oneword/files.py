@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from oneword.errors import FileFormatError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """All of the file or none of it: written beside, then renamed. The umask decides who may read it."""
+    """Write a file atomically: beside it first, then renamed. The umask decides who may read it.
+
+    A pipe or a device is written directly. Raises FileFormatError if the place cannot be written.
+    """
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(content)  # a pipe or a device such as /dev/null, which must not be replaced by a file
@@ -24,7 +27,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def replace_whole(path: Path, content: bytes) -> None:
-    """The same for a plain file, with the system's own error: FileNotFoundError if somebody removed what it wrote."""
+    """The same for a plain file. Raises OSError as the system does; FileNotFoundError if the new file was removed."""
     target = path.resolve()  # behind a link, the file that it points to
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     with beside.open("xb") as file:

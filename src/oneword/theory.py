@@ -80,7 +80,13 @@ def rf_sensitivity(
 
     The numerator is √d times the largest singular value of diag(σ'(z))V_i: the right edge of a weighted
     Marchenko–Pastur law, in the form of Silverstein and Choi (1995). ReLU: (1+√(2d/k))/√n; abs and identity:
-    (1+√(d/k))/√n. `k` defaults to D.
+    (1+√(d/k))/√n. `k` defaults to D. Raises RangeError for sizes below 1 and for a σ that is not Lipschitz.
+
+    >>> import oneword as ow
+    >>> round(ow.theory.rf_sensitivity(150, 768), 4)
+    0.0911
+    >>> ow.theory.rf_sensitivity([50, 100], 384).round(3).tolist()
+    [0.17, 0.114]
     """
     from oneword import gaussian_means
     from oneword.maps.activations import activation as resolve

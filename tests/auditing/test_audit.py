@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -234,6 +235,10 @@ def test_the_result_shows_and_saves_itself(found, tmp_path):
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert content["format"] == "oneword.audit/2"
     assert len(content["edits"]) == len(found.to_pandas())
+    jsonschema.validate(content, ow.Audit.schema())
+    for bad in ({"format": "oneword.audit/1"}, {"edits": [{"model": "keen"}]}, {"surprise": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(content | bad, ow.Audit.schema())
     assert found.save_junit(tmp_path / "a.xml").read_text().count("<testcase") == len(found.verdicts)
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import oneword as ow
-from oneword.report.audit.page import render
+from oneword.report.auditing_page import render
 from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 from tests.word_tables import EVIL, QUOTES

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import oneword as ow
 from benchmarks.ceilings import attack
-from oneword.bounds.ceiling import Ceiling, ceiling
-from oneword.bounds.certificate import certificate
+from oneword.bounds.ceiling import ceiling
+from oneword.bounds.certificate import Certificate, Request, certificate
 from oneword.bounds.ranges import Ellipsoid
 from oneword.maps.last_steps import STEADY, Norm, UnknownSteps, last_steps, recognised, unsteadiness
 from oneword.maps.transformer import TransformerFeatures
@@ -26,6 +26,7 @@ transformers = pytest.importorskip("transformers")
 TEXT = "not good, not bad, not for everyone"
 POST = ("bert", "roberta", "mpnet", "electra", "distilbert")
 PRE = ("gpt2", "llama", "gemma")
+NOTHING_FOUND = Request(torch.zeros(1), ow.Certify.plain())
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +48,11 @@ def model(folder: Path) -> Any:
     return load
 
 
-def ceilings(phi: TransformerFeatures, text: str = TEXT) -> Ceiling:
+def ceilings(phi: TransformerFeatures, text: str = TEXT) -> Certificate:
     """Of every row of a text."""
     probe = phi.at(phi.encode(text).X)
     assert isinstance(probe, TransformerProbe)
-    return ceiling(probe, torch.arange(probe.n)[:, None], ow.Ball(relative=1.0), None)
+    return ceiling(probe, torch.arange(probe.n)[:, None], ow.Ball(relative=1.0), NOTHING_FOUND)
 
 
 def upper(phi: TransformerFeatures, text: str = TEXT) -> Tensor:
@@ -220,7 +221,7 @@ def test_at_layer_0_only_the_changed_word_moves(model: Any) -> None:
     assert len(set(upper(encoder).tolist())) > 1
     assert "these rows, of any size" in ceilings(encoder).how
     made = ceilings(decoder)
-    assert (made.how, made.any_size) == ("layer 0 moves by the change itself", False)
+    assert (made.how, made.kind) == ("layer 0 moves by the change itself", "certificate")
     assert made.upper is not None
     size = decoder.encode(TEXT).X.norm(dim=1)
     torch.testing.assert_close(made.upper, size.double(), rtol=1e-5, atol=0)
@@ -330,7 +331,7 @@ def test_a_result_names_its_ceiling_and_how_much_of_it_is_reached(model: Any, tm
 def test_a_norm_is_not_taken_for_a_multiple_of_the_words(dtype: torch.dtype, model: Any) -> None:
     """In half precision a coarse comparison would call layer 0 of an encoder linear."""
     phi = model("bert", True, dtype).select(layer=0)
-    assert ceilings(phi).any_size
+    assert ceilings(phi).kind == "ceiling"
     s = ow.sensitivity(phi, phi.encode("no"), search="quick", baseline=0)
     assert s.upper is not None
     assert 0 < s.value <= s.upper
@@ -363,7 +364,7 @@ def test_attention_may_go_to_no_word_at_all() -> None:
     experts = {"num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8, "num_key_value_heads": 1}
     phi = built("GptOss", spread=0.3, **experts).select(output="attention")
     probe = phi.at(phi.encoder.layer0.word[:1].clone())
-    made = ceiling(probe, torch.tensor([[0]]), ow.Ball(), None)  # type: ignore[arg-type]
+    made = ceiling(probe, torch.tensor([[0]]), ow.Ball(), NOTHING_FOUND)  # type: ignore[arg-type]
     assert made.upper is not None
     with torch.no_grad():
         moved = [(phi(scale * probe.X) - probe.clean).norm() for scale in (-100, -1, 0, 10, 1e4)]

@@ -11,8 +11,8 @@ from torch import Tensor
 from benchmarks.attack import forward_change
 from oneword.bounds.attention import segment_bound
 from oneword.bounds.certificate import Certify, certificate
-from oneword.bounds.heads import heads_bound
 from oneword.bounds.rounding import doubt
+from oneword.bounds.scores import heads_bound
 from oneword.bounds.sparse import support_bound
 from oneword.bounds.unnormalised import interval_bound
 from oneword.maps.attention import AttentionFeatures

@@ -4,8 +4,7 @@ import pytest
 
 from oneword.comparison.answers import Prompt, answer_prompts
 from oneword.comparison.verb import compare
-from oneword.report.compare.figures import draw_all
-from oneword.report.compare.page import render
+from oneword.report.comparison_page import draw_all, render
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
 
 EVIL, QUOTES = "<script>1</script>", '"><img src=x>'  # short: the window of a tiny model is small
@@ -57,7 +56,7 @@ def test_long_texts_are_maps_of_colours_and_longer_ones_are_left_to_the_figures(
 
     assert 'class="heat bare"' in page()
     assert "the second text" in page()
-    monkeypatch.setattr("oneword.report.compare.page.MOST_WORDS", 40)
+    monkeypatch.setattr("oneword.report.comparison_page.MOST_WORDS", 40)
     assert "too long for maps on a page" in page()
 
 

@@ -3,12 +3,14 @@
 import io
 import json
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from rich.console import Console
 
+import oneword as ow
 from oneword.comparison.verb import compare
 from oneword.errors import OnewordError, RangeError, TextError, UnknownNameError
 from oneword.maps.attention import AttentionFeatures
@@ -195,11 +197,12 @@ def test_the_result_shows_and_saves_itself(tiny, family, tmp_path):
     console.print(found)
     assert "moved most" in console.export_text()
     html = found._repr_html_()
-    assert "after layer" in html
+    assert "after each layer" in html
     assert "<b>film" not in html
     assert repr(found).startswith("Comparison('I love <b>' → 'I love film'")
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert content["format"] == "oneword.compare/1"
     assert content["texts"] == ["I love <b>", "I love film"]
     assert len(content["moved"]) == len(found.to_pandas())
+    jsonschema.validate(content, ow.Comparison.schema())
     assert "What did one word change?" in found.save_html(tmp_path / "a.html").read_text()

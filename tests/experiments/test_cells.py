@@ -77,7 +77,7 @@ def test_a_trained_model_beside_random_words(tiny_model: str, tmp_path: Path) ->
 
 
 REVIEW = CELLS[-1]
-LESSON = LearningCell(map="attention", n=4, d=6, N=6, samples=2, frontier=(1.0, 0.5))
+LEARNING = LearningCell(map="attention", n=4, d=6, N=6, samples=2, frontier=(1.0, 0.5))
 
 
 @cache
@@ -272,8 +272,8 @@ def test_a_review_has_a_row_for_every_word() -> None:
 # Learning -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_lesson_has_a_row_for_every_training_and_objective() -> None:
-    table = rows_of(LESSON)
+def test_a_new_text_has_a_row_for_every_training_and_objective() -> None:
+    table = rows_of(LEARNING)
     objectives = ["loss", "features", "alignment", "lowest-alignment", "frontier", "frontier"]
     assert table["objective"].tolist() == objectives * 4
     assert table["training"].tolist() == (["fine-tuned"] * 6 + ["retrained"] * 6) * 2
@@ -284,7 +284,7 @@ def test_a_lesson_has_a_row_for_every_training_and_objective() -> None:
 
 
 def test_errors_obey_the_identity_and_the_limits() -> None:
-    table = rows_of(LESSON)
+    table = rows_of(LEARNING)
     y = table["label"].astype(float)
     identity = (2 + y * table["signed_delta"] + (table["alignment"] - 1) * table["residual"]) ** 2
     assert (table["err"] - identity).abs().max() < 1e-9
@@ -318,12 +318,12 @@ def test_only_the_drawn_positions_change() -> None:
         ({"positions": "one"}, "'one'"),
     ],
 )
-def test_a_lesson_that_means_nothing_is_refused(spec: dict[str, object], says: str) -> None:
+def test_a_learning_cell_that_means_nothing_is_refused(spec: dict[str, object], says: str) -> None:
     with pytest.raises(OnewordError, match=says):
         from_dict({"kind": "learning", "map": "attention", "n": 4, "d": 6, "N": 5} | spec)
 
 
-def test_lessons_of_a_corpus_have_its_labels(tiny_encoder: str, tiny_corpus: str) -> None:
+def test_new_texts_of_a_corpus_have_its_labels(tiny_encoder: str, tiny_corpus: str) -> None:
     cell = LearningCell(
         map="attention", n=7, d=8, N=6, samples=4, objectives=("loss",), trainings=("retrained",), words_from="corpus",
         encoder=tiny_encoder, corpus=tiny_corpus,

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from oneword.experiments.claims import verdict
-from oneword.report.paper.series import error_bound, error_slack
+from oneword.experiments.rows import learning_rows
 from tests.fake_results import results
 
 NOISE = 0.002
-LESSONS = 200  # shares of so many are known within 6 %
+NEW_TEXTS = 200  # shares of so many are known within 6 %
 FAMILIES = {"": "corpus", "-gaussian": "gaussian", "-clustered": "clustered"}
 TRAININGS = {"T4": "fine-tuned", "T5": "retrained"}
 
@@ -116,14 +116,14 @@ def misfit(size: float) -> World:
 
 def floor_of_one(off: float) -> World:
     """One error of RF at its bound and so far off."""
-    return lambda rows: rows.assign(err=np.where(np.arange(len(rows)) == 7, error_bound(rows) + off, 99.0))
+    return lambda rows: rows.assign(err=np.where(np.arange(len(rows)) == 7, learning_rows(rows)["bound"] + off, 99.0))
 
 
 def share_of(column: str, good: float, bad: float, share: float) -> World:
-    """So large a share of the lessons with the good number, the others with the bad one."""
+    """So large a share of the new texts with the good number, the others with the bad one."""
 
     def world(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.assign(**{column: np.where(rows["sample"] < share * LESSONS, good, bad)})
+        return rows.assign(**{column: np.where(rows["sample"] < share * NEW_TEXTS, good, bad)})
 
     return world
 
@@ -133,8 +133,8 @@ def frontier_at(good: float, bad: float, share: float = 1.0) -> World:
 
     def world(rows: pd.DataFrame) -> pd.DataFrame:
         rows = rows[rows["objective"] == "frontier"]
-        times = np.where(rows["sample"] < share * LESSONS, good, bad)
-        return rows.assign(gamma=rows["g"], err=times * error_bound(rows, "g"))
+        times = np.where(rows["sample"] < share * NEW_TEXTS, good, bad)
+        return rows.assign(gamma=rows["g"], err=times * learning_rows(rows)["bound_at_g"])
 
     return world
 
@@ -144,14 +144,16 @@ def frontier_of(multiple: float) -> World:
 
     def world(rows: pd.DataFrame) -> pd.DataFrame:
         rows = rows[rows["objective"] == "frontier"]
-        return rows.assign(gamma=rows["g"], err=(2 - rows["g"] - multiple * error_slack(rows)).clip(lower=0) ** 2)
+        return rows.assign(
+            gamma=rows["g"], err=(2 - rows["g"] - multiple * learning_rows(rows)["slack"]).clip(lower=0) ** 2
+        )
 
     return world
 
 
 def drifting(by: float) -> World:
     """A frontier of RAF with γ that far above g."""
-    return lambda rows: rows.assign(gamma=rows["g"] + by, err=0.5 * error_bound(rows, "g"))
+    return lambda rows: rows.assign(gamma=rows["g"] + by, err=0.5 * learning_rows(rows)["bound_at_g"])
 
 
 def aligned(exponent: float) -> World:
@@ -170,7 +172,7 @@ def curve(map_: str | tuple[str, ...], family: str = "corpus") -> dict[str, obje
     return {"kind": "sensitivity", "map": map_, "changed": 1, "words_from": family}
 
 
-def lesson(theorem: str, **more: object) -> dict[str, object]:
+def learnt(theorem: str, **more: object) -> dict[str, object]:
     return {"kind": "learning", "training": TRAININGS[theorem], **more}
 
 
@@ -219,8 +221,8 @@ def scaled_slope(exponent: float, **only: object) -> World:
 def _learning() -> list[Limit]:
     out = []
     for t in TRAININGS:
-        rf, raf = lesson(t, map="rf"), lesson(t, map="attention")
-        low_rf, low_raf = (lesson(t, map=map_, objective="lowest-alignment") for map_ in ("rf", "attention"))
+        rf, raf = learnt(t, map="rf"), learnt(t, map="attention")
+        low_rf, low_raf = (learnt(t, map=map_, objective="lowest-alignment") for map_ in ("rf", "attention"))
         out += [
             Limit(f"{t}a", "gap that was measured", rf, one_gap(0.9e-9), one_gap(1.1e-9)),
             Limit(f"{t}a", "gap in the table", rf, misfit(0.9e-9), misfit(1.1e-9)),
@@ -237,7 +239,7 @@ def _learning() -> list[Limit]:
             Limit(f"{t}d-raf", "ε: what RF does is not enough", raf, frontier_of(1.01), frontier_of(0.99)),
             Limit(f"{t}d-raf", "γ ≤ g", raf | {"objective": "frontier"}, drifting(0), drifting(1e-6)),
         ]  # fmt: skip
-    lowest = lesson("T4", map="rf", objective="lowest-alignment")
+    lowest = learnt("T4", map="rf", objective="lowest-alignment")
     return [*out, Limit("T4-scaling", "exponent", lowest, aligned(-0.81), aligned(-0.79))]
 
 
@@ -246,7 +248,7 @@ LIMITS = [*_sensitivity(), *_learning()]
 
 @pytest.fixture(scope="module")
 def table():
-    return results(samples=LESSONS)
+    return results(samples=NEW_TEXTS)
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: f"{limit.id}: {limit.what}")

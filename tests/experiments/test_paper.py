@@ -52,7 +52,9 @@ def test_a_figure_alone_leaves_page_verdicts_table_and_figures(tmp_path: Path) -
     assert list((tmp_path / "figures").glob("*.pdf"))
     table = pd.read_parquet(tmp_path / "results.parquet")
     assert set(table["text"]) == {"I love her much", "I love her smile"}
-    assert [claim["id"] for claim in json.loads((tmp_path / "verdict.json").read_text())] == [c.id for c in done.claims]
+    assert [claim["id"] for claim in json.loads((tmp_path / "verdict.json").read_text())["claims"]] == [
+        c.id for c in done.claims
+    ]
     page = (tmp_path / "report.html").read_text()
     assert "oneword reproduce fig1" in page
     before = (tmp_path / "results.parquet").read_bytes()

@@ -148,17 +148,17 @@ def test_damaged_cells_are_made_again(tmp_path: Path) -> None:
 
 
 def test_progress_adds_up(tmp_path: Path) -> None:
-    told: list[tuple[float, float, int, int]] = []
+    told: list[tuple[str, float]] = []
     run(quick_cells(3), tmp_path, workers=0, progress=lambda *now: told.append(now))
-    assert [now[2:] for now in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-    assert told[0][0] == 0
-    assert told[-1][0] == pytest.approx(told[-1][1])
+    assert [stage for stage, _ in told] == [f"{done} of 3 cells" for done in range(4)]
+    assert told[0][1] == 0
+    assert told[-1][1] == pytest.approx(1)
 
 
 def test_the_costliest_cells_come_first(tmp_path: Path) -> None:
     cells = [SensitivityCell(map="attention", n=n, d=6, search="quick") for n in (3, 9, 5)]
     steps: list[float] = []
-    run(cells, tmp_path, workers=0, progress=lambda cost, *_: steps.append(cost))
+    run(cells, tmp_path, workers=0, progress=lambda _, done: steps.append(done))
     costs = [b - a for a, b in pairwise(steps)]
     assert costs == sorted(costs, reverse=True)
 
@@ -191,8 +191,8 @@ def test_a_cell_that_fails_does_not_stop_the_others(
 def test_an_interrupt_says_how_far_it_got(tmp_path: Path) -> None:
     cells = quick_cells(4)
 
-    def stop(cost: float, total: float, done: int, cells: int) -> None:
-        if done == 2:
+    def stop(stage: str, done: float) -> None:
+        if stage == "2 of 4 cells":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match="2 of 4 cells are done; the same command goes on"):
@@ -269,7 +269,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_done(tmp_path: Path) -> N
 def test_too_many_workers_for_the_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cell,) = quick_cells(1)
     monkeypatch.setattr(running, "physical_memory", lambda: 3 * cell.estimate_bytes())
-    with pytest.raises(MemoryLimitError, match=r"the share of each of 4 workers, .*use --workers 2"):
+    with pytest.raises(MemoryLimitError, match=r"the share of each of 4 workers, .*use workers = 2"):
         run([cell], tmp_path, workers=4)
 
 
@@ -356,8 +356,8 @@ def test_a_worker_that_is_killed_is_replaced(spec: Path, truth: bytes, tmp_path:
     killed: list[int] = []
     listens: set[str] = set()
 
-    def kill_one(cost: float, total: float, done: int, cells: int) -> None:
-        if done == 2 and not killed:
+    def kill_one(stage: str, done: float) -> None:
+        if stage.startswith("2 of ") and not killed:
             family = [psutil.Process(), *psutil.Process().children(recursive=True)]
             workers = [member for member in family if "spawn_main" in " ".join(member.cmdline())]
             doors = [door for member in family for door in member.net_connections("inet") if door.status == "LISTEN"]

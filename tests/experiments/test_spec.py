@@ -97,7 +97,7 @@ def test_words_from_several_families(load) -> None:
         (f"[sweep]\n{SMALL}trails = 3", UnknownNameError, "did you mean 'trials'"),
         (f"[sweeep]\n{SMALL}", UnknownNameError, "did you mean 'sweep'"),
         (f"titel = 'x'\n[sweep]\n{SMALL}", UnknownNameError, "did you mean 'title'"),
-        ("title = 3\n[sweep]\nmaps = 'rf'", RangeError, "expected title as a text"),
+        ("title = 3\n[sweep]\nmaps = 'rf'", RangeError, "expected title to be a valid string, got 3"),
         ("sweep = 3", RangeError, "write [sweep]"),
         ("title = 'x'", RangeError, "at least one table"),
         ("[sweep]\nmaps = ['rf']\nn = 4", RangeError, "expected a value or a list of d"),

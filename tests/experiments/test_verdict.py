@@ -14,8 +14,8 @@ from rich.console import Console
 from oneword.errors import FileFormatError
 from oneword.experiments.claims import verdict
 from oneword.experiments.judging import Claim, failed, write_verdict
+from oneword.experiments.rows import complete
 from oneword.report.paper.claims import by_chance, claims_table
-from oneword.report.paper.series import complete
 from tests.fake_results import results
 
 RF_CLAIMS = {"T1", "T1-gaussian", "T1-clustered", "T1-certified", "T1-law", "T1-law-level"}
@@ -192,7 +192,7 @@ def test_samples_that_the_old_model_knows_are_not_asked_for_alignment(broken):
     assert claim.measured == 1
 
 
-def test_three_lengths_of_lessons_leave_the_scaling_open(broken):
+def test_three_lengths_leave_the_scaling_open(broken):
     claim = found(broken[~of(broken, map="rf", kind="learning", n=15)])["T4-scaling"]
     assert claim.holds is None
     assert claim.note == "no rows of 4 different n, only of 3"
@@ -208,7 +208,7 @@ def test_two_depths_leave_the_growth_with_depth_open(broken):
 
 
 @pytest.mark.parametrize("theorem", ["T4", "T5"])
-def test_six_lessons_without_an_exception_do_not_show_a_share(table, theorem):
+def test_six_texts_without_an_exception_do_not_show_a_share(table, theorem):
     few = found(table[~(table["sample"] >= 3).fillna(False)])
     for name in ("c-rf", "c-raf", "d-rf", "d-raf"):
         claim = few[theorem + name]
@@ -317,7 +317,8 @@ def test_the_verdict_is_written_whole_as_json(table, tmp_path):
     claims = verdict(table)
     path = write_verdict(claims, tmp_path / "verdict.json")
     data = json.loads(path.read_text())
-    assert [Claim(**each) for each in data] == claims
+    assert data["format"] == "oneword.verdict/1"
+    assert [Claim(**each) for each in data["claims"]] == claims
     assert [file.name for file in tmp_path.iterdir()] == ["verdict.json"]
     with pytest.raises(FileFormatError, match="can be written"):
         write_verdict(claims, tmp_path / "nowhere" / "verdict.json")

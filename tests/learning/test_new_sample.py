@@ -260,5 +260,5 @@ def test_what_makes_no_sense_is_refused() -> None:
         learnt.lowest_alignment("retrained", positions=[])
     with pytest.raises(RangeError, match="words out of 1 … 2, the positions that may change, got 3"):
         learnt.find_change("loss", "retrained", positions=[0, 1], words=3)
-    with pytest.raises(RangeError, match=r"whole numbers for words, got 1\.5"):
+    with pytest.raises(RangeError, match=r"words as a whole number, got 1\.5"):
         learnt.find_change("loss", "retrained", words=1.5)

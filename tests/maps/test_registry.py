@@ -7,21 +7,21 @@ import sys
 
 import pytest
 import torch
-
 from oneword.app.readers import Readers
+
 from oneword.errors import RangeError, UnknownNameError
 from oneword.experiments.cell import TextCell
 from oneword.experiments.cells import SensitivityCell
 from oneword.experiments.draws import draw_maps
 from oneword.maps import registry
 from oneword.maps.scores import SCORES
-from oneword.report import style
+from oneword.report import looks
 
 TYPED = [f"{known.name}-2" if known.has_depth else known.name for known in registry.MAPS.values()]
 
 
 def test_names_need_no_torch() -> None:
-    code = "import sys, oneword.maps.registry as r, oneword.report.style; r.names(); sys.exit('torch' in sys.modules)"
+    code = "import sys, oneword.maps.registry as r, oneword.report.looks; r.names(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -44,7 +44,7 @@ def test_a_name_draws_the_same_map_in_a_measurement_and_in_a_sweep(name: str) ->
 
 
 def test_every_map_has_a_look_and_a_title() -> None:
-    assert list(style.MAPS) == list(registry.MAPS)
+    assert list(looks.MAPS) == list(registry.MAPS)
     assert len({registry.title(name) for name in TYPED}) == len(TYPED)
     assert registry.title("drf-3") == "Three fully connected layers"
     assert registry.title("drf-40") == "40 fully connected layers"

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from oneword.experiments.rows import fits
+from oneword.experiments.rows import figure_rows, fits
 from oneword.plot.print import COLUMN, PAGE, draw, formula, placed, save
-from oneword.report.compare import figures as compared
+from oneword.report import comparison_page as compared
 from oneword.report.figures import per_word
 from oneword.report.paper.figures import figures as paper_figures
 from oneword.report.words.figures import heads_figure, layers_figure, lengths_figure
@@ -60,7 +60,7 @@ def comparison() -> tuple[tuple[str, str], dict[str, pd.DataFrame]]:
 def figures():
     """Every figure that this package draws, under its name."""
     table = results(trials=3, samples=3)
-    for figure in paper_figures(table, fits(table)):
+    for figure in paper_figures(figure_rows(table), fits(table)):
         yield figure.id, draw(figure)
     for count in (4, 18, 50, 200):
         yield f"{count} words", per_word(per_word_table(count), f"AttentionFeatures (softmax), n = {count}, d = 384")

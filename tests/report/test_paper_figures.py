@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from oneword.errors import FileFormatError
-from oneword.experiments.rows import fits
+from oneword.experiments.rows import figure_rows, fits
 from oneword.plot.print import COLUMN, PAGE
 from oneword.report.paper.figures import draw_all, figures
 from tests.fake_results import results
@@ -26,7 +26,7 @@ def some(table):
 
 @pytest.fixture(scope="module")
 def files(some, tmp_path_factory):
-    return draw_all(some, tmp_path_factory.mktemp("out") / "figures")
+    return draw_all(figure_rows(some), tmp_path_factory.mktemp("out") / "figures")
 
 
 def test_every_figure_comes_in_three_formats(files):
@@ -56,17 +56,17 @@ def test_no_date_is_inside(files):
 
 
 def test_the_same_table_gives_the_same_bytes(some, files, tmp_path):
-    for path, again in zip(files, draw_all(some, tmp_path), strict=True):
+    for path, again in zip(files, draw_all(figure_rows(some), tmp_path), strict=True):
         assert path.read_bytes() == again.read_bytes(), path.name
 
 
 def test_texts_are_not_read_as_formulas(table, tmp_path):
     maps = table[table["kind"] == "attention_map"].assign(to_token="$x", from_token="$\\frac{", text="$5 & <b>")
-    assert len(draw_all(maps, tmp_path)) == 3
+    assert len(draw_all(figure_rows(maps), tmp_path)) == 3
 
 
 def test_there_is_a_figure_for_every_figure_of_the_paper_and_for_ours(table):
-    names = {figure.id for figure in figures(table, fits(table)) if figure.panels}
+    names = {figure.id for figure in figures(figure_rows(table), fits(table)) if figure.panels}
     assert {f"fig{k}" for k in range(1, 6)} <= {name.split("-")[0] for name in names}
     ours = {"contrast", "families", "kinds", "mass", "n-over-d", "m-words", "positions", "frontier", "objectives"}
     assert ours < names
@@ -75,4 +75,4 @@ def test_there_is_a_figure_for_every_figure_of_the_paper_and_for_ours(table):
 def test_a_folder_that_cannot_be_made_is_one_line(table, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileFormatError, match="folder that can be made"):
-        draw_all(table, tmp_path / "file" / "figures")
+        draw_all(figure_rows(table), tmp_path / "file" / "figures")

@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from oneword.experiments.rows import fits
+from oneword.experiments.rows import CHOSEN, complete, figure_rows, fits, learning_rows, one_word, several_words
 from oneword.plot import Axis, Look, Mark, Plot
 from oneword.plot.description import span, ticks
-from oneword.report.paper.figures import figures
-from oneword.report.paper.series import CHOSEN, complete, error_bound, error_slack, one_word, several_words
-from tests.fake_results import LESSONS, SENTENCES, results
+from oneword.report.paper import figures as drawing
+from tests.fake_results import LEARNT, SENTENCES, results
+
+
+def figures(table: pd.DataFrame, fitted: pd.DataFrame | None = None) -> list[Plot]:
+    return drawing.figures(figure_rows(table), fitted)
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +66,23 @@ def test_without_fits_there_are_no_slopes(table):
     assert not any("slope −0.5" in mark.label for figure in figures(table) for p in figure.panels for mark in p.marks)
 
 
+def test_a_map_of_ones_own_is_drawn_beside_the_others(table):
+    own = table[(table["map"] == "rf").fillna(False)].assign(map="mine:factory")
+    drawn = {figure.id: figure for figure in figures(pd.concat([table, own, own.assign(map="other")]))}
+    for name in ("contrast", "m-words"):
+        looks = {mark.look.name: mark.look for mark in drawn[name].panels[0].marks if mark.label and mark.look.name}
+        assert {"mine:factory", "other", "RF"} <= set(looks)
+        assert len({(look.colour, look.mark) for look in looks.values()}) == len(looks)
+
+
 def test_vacuous_certificates_are_not_drawn(drawn):
     """Those of deep RF lie 8 to 32 times above the values."""
     assert not [mark for mark in drawn["fig2-random-features"].panels[1].marks if mark.form == "band"]
 
 
-def test_every_map_and_length_of_the_lessons_has_its_panel(drawn):
+def test_every_map_and_length_of_learning_has_its_panel(drawn):
     for name in ("fig4-fine-tuned", "fig5-retrained"):
-        assert len(drawn[name].panels) == len(LESSONS)
+        assert len(drawn[name].panels) == len(LEARNT)
         for panel in drawn[name].panels:
             (bound,) = [mark for mark in panel.marks if mark.label == "(2−γ)²"]
             assert bound.y == pytest.approx([max(0, 2 - x) ** 2 for x in bound.x], abs=1e-5)
@@ -78,11 +90,11 @@ def test_every_map_and_length_of_the_lessons_has_its_panel(drawn):
 
 def test_what_is_shaded_is_out_of_reach_of_random_features_at_that_length(table, drawn):
     """The paper's curve is a limit: RF gets below it at a finite n, and not into the shaded region."""
-    rows = complete(table)
+    rows = learning_rows(complete(table), *CHOSEN)
     for training, name in (("fine-tuned", "fig4-fine-tuned"), ("retrained", "fig5-retrained")):
-        for panel, (map_, n) in zip(drawn[name].panels, LESSONS, strict=True):
-            lesson = rows[(rows["map"] == map_) & (rows["n"] == n) & (rows["training"] == training)]
-            slack = error_slack(lesson[lesson["objective"].isin(CHOSEN)]).median()
+        for panel, (map_, n) in zip(drawn[name].panels, LEARNT, strict=True):
+            own = rows[(rows["map"] == map_) & (rows["n"] == n) & (rows["training"] == training)]
+            slack = own["slack"].median()
             (shaded,) = [mark for mark in panel.marks if mark.form == "band"]
             (dashed,) = [mark for mark in panel.marks if mark.label == "bound of RF at this n"]
             assert shaded.top == dashed.y
@@ -151,10 +163,19 @@ def test_rows_of_other_activations_and_of_position_zero_are_no_curve(table):
 
 
 def test_the_bound_of_rf_is_that_of_the_theory():
-    row = {"gamma": 0.5, "residual": -0.8, "rho": 0.25, "n": 40, "d": 384, "k": 15360, "training": "retrained"}
+    row = {
+        "kind": "learning",
+        "gamma": 0.5,
+        "residual": -0.8,
+        "rho": 0.25,
+        "n": 40,
+        "d": 384,
+        "k": 15360,
+        "training": "retrained",
+    }
     both = complete(pd.DataFrame([row, row | {"training": "fine-tuned"}, row | {"gamma": 3.0}]))
     spread = 1.25 * 0.8 * math.sqrt(3) / 40
-    assert error_bound(both).tolist() == pytest.approx([(1.5 - 2 * spread) ** 2, (1.5 - spread) ** 2, 0])
+    assert learning_rows(both)["bound"].tolist() == pytest.approx([(1.5 - 2 * spread) ** 2, (1.5 - spread) ** 2, 0])
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.08, 0.21), (0.9, 1.1), (1e-3, 5), (10, 250), (49, 152), (0.5, 0.51)])

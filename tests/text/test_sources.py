@@ -210,10 +210,10 @@ def test_a_silent_hub_is_asked_while_other_things_are_loaded(monkeypatch, silent
 
 
 def test_no_hub_is_asked_for_what_is_here(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_questions", {})
+    monkeypatch.setattr(sources, "_preflights", {})
     for name in ("minilm", "all-MiniLM-L6-v2", str(tmp_path)):
         sources.expect_hub(name)
-    assert not sources._questions
+    assert not sources._preflights
 
 
 @pytest.fixture

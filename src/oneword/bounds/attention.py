@@ -19,7 +19,7 @@ from torch import Tensor
 
 from oneword.bounds.layout import ROUNDING
 from oneword.maps.leave_one_out import LeaveOneOut
-from oneword.maps.scores import GroupedScore, ReLU, Score
+from oneword.maps.scores import GroupedScore, Score
 
 # More than the rounding of sums of n·d terms in float64, for every n·d below 10¹⁰.
 OUTWARDS = 1 + 1e-9
@@ -200,7 +200,7 @@ def _little(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"]) -> F
     turned = torch.maximum(most - rows.P, rows.P - least).clamp_min(0) + ROUNDING * most
     moved = (turned * distances(rows).mT).sum(1) + most.diagonal() * reach
     # Only weights that sum to 1 before and after may be taken from o_i.
-    certain = score.pool(low) > (0 if isinstance(score, ReLU) else -torch.inf)
+    certain = score.pool(low) > (0 if score.can_vanish else -torch.inf)
     return torch.where(certain, moved, torch.maximum(moved, _vanishing(rows)))
 
 
@@ -224,5 +224,5 @@ def distances(rows: Rows) -> Float[Tensor, "n n"]:
 
 
 def _vanishing(rows: Rows) -> Float[Tensor, " n"]:
-    """How far o_i moves if its row comes to attend to nothing, which only ReLU rows can."""
-    return rows.O.norm(dim=1) if isinstance(rows.score, ReLU) else rows.O.new_zeros(len(rows.O))
+    """How far o_i moves if its row comes to attend to nothing, where that can happen."""
+    return rows.O.norm(dim=1) if rows.score.can_vanish else rows.O.new_zeros(len(rows.O))

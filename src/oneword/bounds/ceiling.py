@@ -7,12 +7,11 @@ rows before the changed word stay. Proofs: docs/certificates.md, section 10.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from oneword.bounds.certificate import Certificate, Request
 from oneword.bounds.ranges import Box, Ellipsoid, Range
 from oneword.maps.checkpoints import nothing_comes_back
 from oneword.maps.last_steps import LastSteps, UnknownSteps, last_steps, units
@@ -28,27 +27,22 @@ Rows = Int[Tensor, "p m"]
 _ANEW_AT_FIRST, _ANEW = 4, 64
 
 
-@dataclass(frozen=True, eq=False)
-class Ceiling:
-    """Upper bounds on the change of φ, one a set of rows; `how` says which changes they cover, or why there are none.
-
-    `any_size` is False for layer 0 of models that only add to it: there the radius bounds the change.
-    """
-
-    upper: Float[Tensor, " p"] | None
-    how: str
-    any_size: bool = True
-
-
-def ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_rows: int | None) -> Ceiling:
-    """The ceilings of these sets of rows; with `any_rows` they cover every set."""
+@Certificate.register(TransformerProbe)
+def ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, request: Request) -> Certificate:
+    """The ceilings of these sets of rows; `kind` is "certificate" where the radius bounds the change."""
     try:
-        return _ceiling(probe, rows.cpu(), within, any_rows is not None)
+        made = _ceiling(probe, rows.cpu(), within, request.any_rows is not None)
     except UnknownSteps as why:
-        return Ceiling(None, f"no ceiling: {why}")
+        return Certificate(None, f"no ceiling: {why}")
+    if made.upper is not None and bool((request.found.double().cpu() > made.upper * (1 + 1e-6)).any()):
+        # What a model's last steps are is tried out, not proved: a bound that was passed is none.
+        return Certificate(
+            None, "no ceiling: a search went beyond it, so this model's last steps are not what they seem"
+        )
+    return made
 
 
-def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: bool) -> Ceiling:
+def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: bool) -> Certificate:
     phi = probe.phi
     if phi.selection.module is not None:
         raise UnknownSteps("none is known for a part of a model")
@@ -56,7 +50,7 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
         raise UnknownSteps(f"none is known for {phi.selection.output.title}")
     moving, covers = _moving(phi, probe, rows, any_set)
     if phi.selection.source == "attention":
-        return Ceiling(_attention(phi, probe, moving), covers)
+        return Certificate(_attention(phi, probe, moving), covers, "ceiling")
     try:
         steps = last_steps(phi, probe.X)
     except UnknownSteps:
@@ -64,7 +58,7 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
         if gain is None:
             raise
         upper = _embeddings(phi, probe, rows, within, gain)
-        return Ceiling(upper, "layer 0 moves by the change itself", any_size=False)
+        return Certificate(upper, "layer 0 moves by the change itself")
     with torch.no_grad():
         clean = phi.rows(probe.X[None])[0].double().cpu()
     if phi.selection.source != "logits" and len(clean) != probe.n:
@@ -74,7 +68,7 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
     # Where the mean of a row exceeds its spread by far (STEADY), a LayerNorm is lost in rounding, and so is its bound.
     centred = steps.norm is not None and steps.norm.centred
     name = str(phi.precision).removeprefix("torch.")
-    return Ceiling(upper, f"{covers} that {name} can normalise" if centred else covers)
+    return Certificate(upper, f"{covers} that {name} can normalise" if centred else covers, "ceiling")
 
 
 def _anew(phi: TransformerFeatures) -> int:

@@ -10,6 +10,8 @@ W_O multiplies the norm of the change by at most its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,26 +21,29 @@ from oneword.bounds.layers import layer_norm
 from oneword.bounds.sparse import support_bound
 from oneword.bounds.unnormalised import interval_bound
 from oneword.maps.multihead_probe import Head, MultiHeadProbe
-from oneword.maps.scores import GroupedScore
+
+# From the heads, their gains, how far words move and how long they may be: a squared bound at each position.
+HeadsBound = Callable[[list[Head], list[float], Float[Tensor, " n"], Float[Tensor, " n"]], Float[Tensor, " n"]]
 
 
-def heads_bound(probe: MultiHeadProbe, r: Float[Tensor, " n"], longest: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """An upper bound on the squared change at each position; words move by r and are no longer than `longest`."""
-    gains = [layer_norm(head.W_V) for head in probe.heads]
-    score = probe.phi.score
-    if not score.normalised:
-        each = [interval_bound(h, r, gain * r, _turn(h)) for h, gain in zip(probe.heads, gains, strict=True)]
-        total = torch.stack(each).sum(0)
-    elif isinstance(score, GroupedScore):
-        total = _segments(probe.heads, gains, r, longest)
-    else:
-        total = torch.stack([support_bound(h, r, gain * r) for h, gain in zip(probe.heads, gains, strict=True)]).sum(0)
-    return total * output_gain(probe) ** 2 * OUTWARDS
-
-
-def _segments(
+def intervals_of_heads(
     heads: list[Head], gains: list[float], r: Float[Tensor, " n"], longest: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
+    """For scores that are not normalised."""
+    return torch.stack([interval_bound(h, r, gain * r, _turn(h)) for h, gain in zip(heads, gains, strict=True)]).sum(0)
+
+
+def supports_of_heads(
+    heads: list[Head], gains: list[float], r: Float[Tensor, " n"], longest: Float[Tensor, " n"]
+) -> Float[Tensor, " n"]:
+    """For sparsemax."""
+    return torch.stack([support_bound(h, r, gain * r) for h, gain in zip(heads, gains, strict=True)]).sum(0)
+
+
+def segments_of_heads(
+    heads: list[Head], gains: list[float], r: Float[Tensor, " n"], longest: Float[Tensor, " n"]
+) -> Float[Tensor, " n"]:
+    """For normalised grouped scores: all heads together."""
     together = layer_norm(torch.cat([head.W_V for head in heads], 1))
     others = []
     for ends in zip(*(far_ends(head, r) for head in heads), strict=True):  # all plain, then all reachable

@@ -10,15 +10,46 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from oneword.bounds.certificate import STAGE, Certificate, Request
 from oneword.maps.activations import RELU
 from oneword.maps.blocks import bands
 from oneword.maps.random import LayeredProbe
 from oneword.progress import Progress
+from oneword.sets.constraints import Constraint
 
 DENSE_WIDTH = 2048  # up to this width a k × k layer's norm is computed from its Gram matrix
+
+
+@Certificate.register(LayeredProbe)
+def _layered(probe: LayeredProbe, rows: Int[Tensor, "p m"], within: Constraint, request: Request) -> Certificate:
+    if probe.phi.activation.lipschitz is None:
+        name = probe.phi.activation.name
+        return Certificate(
+            None, f"no certificate: {name} has no known Lipschitz constant; give Activation(lipschitz=…)"
+        )
+    joint = rows.shape[1] > 1
+    needed = list(probe.positions) if request.any_rows else sorted(set(rows.flatten().tolist()))
+    bounds = position_bounds(probe, needed, allowed_reach(within, probe.X)[needed].tolist(), joint, request.progress)
+    by_row = dict(zip(needed, bounds, strict=True))
+    how = "operator norms"
+    if probe.phi.layers:
+        rough = "" if probe.phi.k <= DENSE_WIDTH else f"; above k = {DENSE_WIDTH}, of looser norms"
+        how = f"product of operator norms{rough} (vacuous beyond a few layers)"
+    if request.any_rows:
+        most = sum(sorted(bounds, reverse=True)[: request.any_rows])
+        return Certificate(torch.full((len(rows),), most, dtype=torch.float64), how)
+    sums = [sum(by_row[row] for row in together) for together in rows.tolist()]
+    return Certificate(torch.tensor(sums, dtype=torch.float64), how)
+
+
+def allowed_reach(within: Constraint, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """How far each word may move, with what rounding y to the text's own dtype can add to it."""
+    exact = X.detach().double().cpu()
+    reach = within.reach(exact)
+    return reach + 8 * torch.finfo(X.dtype).eps * (exact.norm(dim=1) + reach)
 
 
 def position_bounds(
@@ -38,7 +69,7 @@ def position_bounds(
     for count, (row, radius) in enumerate(zip(rows, r, strict=True)):
         theta = (probe.z.double(), radius) if weighted else None
         bounds.append(gain * (radius * _block_norm(probe.block(row), theta) + rounding))
-        progress("certificate", (count + 1) / len(rows))
+        progress(STAGE, (count + 1) / len(rows))
     return bounds
 
 

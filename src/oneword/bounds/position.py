@@ -16,7 +16,6 @@ from oneword.bounds.attention import SHORTEST, row_norms
 from oneword.bounds.layout import RELU, ROUNDING, ROW, SHAPE, SOFTMAX, Array, Cell, Tables
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.leave_one_out import SHARP
-from oneword.maps.scores import ReLU
 
 
 @final
@@ -55,7 +54,7 @@ class Keys:
         self.longest = float(self.lengths.max())
         centred = O - O.mean(0)
         self.spread2 = float(torch.linalg.matrix_norm(centred, 2)) ** 2 * (1 + ROUNDING) + ROUNDING
-        self.grid = RELU if isinstance(probe.score, ReLU) else SOFTMAX
+        self.grid = RELU if probe.score.can_vanish else SOFTMAX
 
 
 class Position:
@@ -92,7 +91,7 @@ class Position:
         """The rows, with the columns of `ROW`."""
         probe, keys, i = self.keys.probe, self.keys, self.i
         X, without = probe.X, probe.without
-        relu = isinstance(probe.score, ReLU)
+        relu = probe.score.can_vanish
         table = X.new_zeros((probe.n, len(ROW)))
         v = centre - probe.O
         table[:, ROW.v_off] = -1.0
@@ -129,7 +128,7 @@ class Position:
         o, group = probe.O[self.i], float(self._group.sum())
         g = centre - o
         far2 = (probe.X[self._others] - o).square().sum(1).max() if probe.n > 1 else o.new_zeros(())
-        if isinstance(probe.score, ReLU):  # the row may come to attend to nothing
+        if probe.score.can_vanish:  # the row may come to attend to nothing
             far2 = torch.maximum(far2, o.square().sum())
         shape = o.new_zeros(len(SHAPE))
         shape[SHAPE.r2], shape[SHAPE.group] = self.r**2 * (1 + ROUNDING), group

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from oneword.bounds.attention import Rows, score_error
 from oneword.bounds.layout import ROUNDING
-from oneword.maps.scores import ReLU, Sigmoid, Softmax
 
 
 def slack(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"], longest: float) -> Float[Tensor, " n"]:
@@ -40,15 +39,15 @@ def doubt(rows: Rows, r: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
     farthest = size.max() + r.max()
     if not rows.score.normalised:  # each weight on its own, g being 1-Lipschitz; that of y with itself has ‖y‖²
         error = score_error(rows, farthest, farthest)
-        error = error.clamp_max(1) if isinstance(rows.score, Sigmoid) else error
+        error = error.clamp_max(rows.score.largest)
         return (n * (ROUNDING + error)).expand(n, n)
     error = score_error(rows, size, farthest)  # of any score of row j
-    if isinstance(rows.score, ReLU):
+    if rows.score.can_vanish:
         return (ROUNDING + _relu_doubt(rows, error)).clamp_max(1)
     if n == 1:  # one word has all the attention
         return torch.full_like(rows.S, ROUNDING)
     # Softmax: shares move by less than the scores. Sparsemax, a projection: by as much, in the Euclidean norm.
-    moved = error.clamp_max(1) * (1 if isinstance(rows.score, Softmax) else n - 1)
+    moved = error.clamp_max(1) * rows.score.weight_gain(n)
     return (ROUNDING + moved).clamp_max(1).expand(n, n)
 
 

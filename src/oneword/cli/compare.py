@@ -133,11 +133,11 @@ def compare(
     if not outputs.silent:
         from rich.console import Console
 
-        from oneword.report.compare.terminal import CompareView
+        from oneword.report.comparison import CompareView
 
         Console(highlight=False).print(CompareView(tables, about, notes, layer, head))
     if html is not None:
-        from oneword.report.compare.page import render
+        from oneword.report.comparison_page import render
 
         render(texts, tables, about, notes, html, layer=layer, head=head, command=command_line())
     outputs.write_json({"command": command_line(), **as_dict(texts, tables, about, notes)})
@@ -159,7 +159,7 @@ def _write(
     """Tables, figures, and the attention of every layer and head between tokens."""
     from safetensors.numpy import save
 
-    from oneword.report.compare.figures import draw_all
+    from oneword.report.comparison_page import draw_all
 
     for name, table in tables.items():
         write_table(table, folder / f"{name}.parquet")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, Quiet, Seed, dump, watched, writable_folder
+from oneword.cli.common import Debug, JsonFile, Quiet, Seed, command_line, dump, watched, writable_folder
+from oneword.progress import silent as ignore_progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from oneword.experiments.run import Plan, Progress
+    from oneword.experiments.run import Plan
+    from oneword.progress import Progress
 
 Out = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder of the run. The same command goes on from what is there.")
@@ -55,12 +55,7 @@ def reproduce(
     seed: Seed = 0,
     workers: Workers = None,
     cluster: Cluster = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option(
-            "--json", metavar="FILE", help="Write the claims and their verdicts to a file; - is standard output."
-        ),
-    ] = None,
+    json_file: JsonFile = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -77,7 +72,7 @@ def reproduce(
     oneword reproduce --scale paper --encoder bert-base-uncased --corpus imdb --cluster tcp://head:8786
     """
     from oneword.experiments import paper
-    from oneword.experiments.judging import failed
+    from oneword.experiments.judging import failed, verdict_json
     from oneword.report.paper.claims import claims_table
 
     silent = quiet or json_file == "-"
@@ -92,12 +87,12 @@ def reproduce(
             trials=trials,
             workers=workers,
             cluster=cluster,
-            command=_command(),
+            command=command_line(),
             progress=progress,
             on_start=start,
         )
     if json_file is not None:
-        dump([claim.to_json() for claim in done.claims], json_file)
+        dump(verdict_json(done.claims), json_file)
     if not silent:
         from rich.console import Console
 
@@ -114,6 +109,9 @@ def sweep(
     ] = None,
     workers: Workers = None,
     cluster: Cluster = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Import maps given as package.module:factory, which runs their code.")
+    ] = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -134,10 +132,10 @@ def sweep(
     from oneword.experiments.run import run
     from oneword.experiments.spec import load_spec
 
-    wanted = load_spec(spec)
+    wanted = load_spec(spec, trust_code=trust_code)
     folder = out or Path(spec.stem)
     with _bar(wanted.title, quiet) as (progress, start):
-        about = {"command": _command(), "title": wanted.title, "description": wanted.description}
+        about = {"command": command_line(), "title": wanted.title, "description": wanted.description}
         table = run(
             wanted.cells, folder, workers=workers, cluster=cluster, progress=progress, on_start=start, about=about
         )
@@ -194,26 +192,19 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
         Console().print(grid)
 
 
-def _command() -> str:
-    return shlex.join(["oneword", *sys.argv[1:]])
-
-
 @contextmanager
 def _bar(title: str, silent: bool) -> Iterator[tuple[Progress, Any]]:
     """Progress by the expected cost of cells, so that the time left means something."""
     with watched(silent) as bar:
         if bar is None:
-            yield (lambda done, total, cells, of: None), None
+            yield ignore_progress, None
             return
         from rich.text import Text
 
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(title, total=1.0)
 
         def start(plan: Plan) -> None:
             kept = f", {plan.kept} of them done before" if plan.kept else ""
             bar.console.print(Text(f"{title}: {plan.cells} cells{kept}, {max(1, plan.workers)} at a time"))
 
-        def progress(done: float, total: float, cells: int, of: int) -> None:
-            bar.update(task, completed=done, total=total, description=f"{title}: {cells} of {of} cells")
-
-        yield progress, start
+        yield (lambda stage, done: bar.update(task, completed=done, description=f"{title}: {stage}")), start

@@ -25,7 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="How much can one word change? Word sensitivity of layers and models: searched, certified, exact.",
-    epilog="Exit codes: 0 done · 1 a threshold or claim failed · 2 bad input (one line says what was expected).",
+    epilog="Exit codes: 0 done · 1 a threshold or claim failed · 2 bad input (one line says what was expected). "
+    "--debug shows the whole traceback of an error.",
 )
 
 
@@ -54,12 +55,14 @@ def main() -> None:
     # Read when torch is loaded. Threads that wait spin for milliseconds by default, which on a busy machine takes six
     # times as long; this many turns are some 20 μs.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    debug = "--debug" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     try:
         with warnings.catch_warnings():  # warnings are for people, too: one line, no file and line number
             warnings.showwarning = lambda message, *rest: typer.echo(f"oneword: {message}", err=True)
             app()
     except OnewordError as error:
-        if "--debug" in sys.argv:
+        if debug:
             raise
         typer.echo(f"oneword: {type(error).__name__}: {error}", err=True)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""Comparison: what two texts do to one model, how that is saved, and how it shows itself."""
+"""The result of a comparison: its tables, files, and how it is displayed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from oneword.comparison.changes import Pair, between_words, pairs_table
 from oneword.errors import RangeError
 from oneword.report.table import to_records
 from oneword.text.context import Context
+from oneword.validation import read_schema
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +33,7 @@ class Comparison:
 
     Layers are counted as hidden states are, 0 the embeddings; heads from 0.
 
-    | field | one line is | columns |
+    | field | one row is | columns |
     |---|---|---|
     | `moved` | a layer and pair of words | distance ‖h_b − h_a‖, norm_a, norm_b, change, cosine; h: mean over tokens |
     | `layers` | a layer | whole: change of all rows; pooled: of their mean; cosine; attention: mean of `heads` |
@@ -41,6 +42,13 @@ class Comparison:
     `given` are the two texts, `texts` and `pairs` say which words they have. `weights` are the attention matrices
     between tokens (layers, heads, n, n), first layer first. `answers` is None unless the model is a causal language
     model.
+
+        >>> import oneword as ow
+        >>> found = ow.compare("a good film", "a bad film", by="attention")
+        >>> [(pair.a, pair.b, pair.how) for pair in found.pairs if pair.how != "equal"]
+        [(2, 2, 'replace')]
+        >>> found.attention(layer=1).groupby(["text", "from"])["weight"].sum().round(6).unique().tolist()
+        [1.0]
     """
 
     given: tuple[str, str]
@@ -61,7 +69,7 @@ class Comparison:
 
     @property
     def most_moved_kept(self) -> dict[str, Any] | None:
-        """The same among words that both texts have: how far others were moved by what changed."""
+        """The same among words that both texts have: how far the change moved other words."""
         kept = self.moved[(self.moved["how"] == "equal") & ~self.moved["special"]]
         return _largest(kept) if len(kept) else None
 
@@ -97,7 +105,7 @@ class Comparison:
         return pd.concat(parts, ignore_index=True).astype({"head": "Int64"})
 
     def tables(self, layer: int = 1, head: int | None = None) -> dict[str, pd.DataFrame]:
-        """Everything as tables, with the attention that is asked for and, of short texts, every layer's mean."""
+        """All tables by name: attention of this layer and head and, for short texts, the mean of every layer."""
         others = [each for each in range(1, len(self.weights[0]) + 1) if each != layer or head is not None]
         short = max(len(text.words) for text in self.texts) <= MOST_WORDS
         maps = [self.attention(layer, head), *(self.attention(each) for each in others if short)]
@@ -114,22 +122,27 @@ class Comparison:
         return found
 
     def to_pandas(self) -> pd.DataFrame:
-        """A copy of `moved`: one line a layer and pair of words."""
+        """A copy of `moved`: one row per layer and pair of words."""
         return self.moved.copy()
 
     def to_dict(self, layer: int = 1, head: int | None = None) -> dict[str, Any]:
-        """Everything but `weights`, ready for JSON; each table is a list of lines that pandas.DataFrame opens."""
+        """Everything but `weights`, ready for JSON; each table is a list of rows, which pandas.DataFrame accepts."""
         return as_dict(self.given, self.tables(layer, head), self.about, self.notes)
+
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON Schema of `to_dict` and of the JSON that the command writes."""
+        return read_schema("oneword.comparison")
 
     def save_html(
         self, path: str | os.PathLike[str], *, layer: int = 1, head: int | None = None, command: str = ""
     ) -> Path:
         """Write a page that needs no network and no script; it opens with the attention of `layer` and `head`.
 
-        `command` is shown as how it was made. Raises MissingExtraError without the extra `page`, RangeError for a layer
-        or head that is not there, FileFormatError if `path` cannot be written.
+        `command` is shown as the command that made it. Raises MissingExtraError without the extra `page`, RangeError
+        for a layer or head that does not exist, FileFormatError if `path` cannot be written.
         """
-        from oneword.report.compare.page import render
+        from oneword.report.comparison_page import render
 
         tables = self.tables(layer, head)
         return render(self.given, tables, self.about, self.notes, Path(path), layer=layer, head=head, command=command)
@@ -140,12 +153,12 @@ class Comparison:
         return f"Comparison({a!r} → {b!r}, {self.about['model']}: the whole text moved by {whole:.3f})"
 
     def __rich__(self) -> RenderableType:
-        from oneword.report.compare.terminal import CompareView
+        from oneword.report.comparison import CompareView
 
         return CompareView(self.tables(), self.about, self.notes)
 
     def _repr_html_(self) -> str:
-        from oneword.report.compare.page import notebook
+        from oneword.report.comparison import notebook
 
         return notebook(self.given, self.tables(), self.about)
 
@@ -164,6 +177,6 @@ def as_dict(
 
 
 def _largest(moved: pd.DataFrame) -> dict[str, Any]:
-    """The line with the largest change; the first of equals."""
+    """The row with the largest change; the first one among equals."""
     line = moved.sort_values("change", ascending=False, kind="stable").head(1).to_dict("records")[0]
     return {str(name): value for name, value in line.items()}

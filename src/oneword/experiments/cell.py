@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from oneword.errors import RangeError, UnknownNameError, did_you_mean
+from oneword.experiments.own_maps import OwnMap
 from oneword.maps.activations import ACTIVATIONS
 from oneword.maps.registry import MAPS
 
@@ -56,7 +57,11 @@ class Cell(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The spec, ready for JSON."""
         spec = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"kind": self.kind} | {name: list(v) if isinstance(v, tuple) else v for name, v in spec.items()}
+        return {"kind": self.kind} | {
+            name: list(value) if isinstance(value, tuple) else value.fingerprint if isinstance(value, OwnMap) else value
+            for name, value in spec.items()
+            if name != "own" or value is not None  # so that the keys of all other cells are what they were
+        }
 
     @cached_property
     def key(self) -> str:
@@ -77,7 +82,8 @@ class TextCell(Cell):
 
     | field | meaning |
     |---|---|
-    | `map` | a name of `maps.registry.MAPS` |
+    | `map` | a name of `maps.registry.MAPS`, or the name of a map of one's own |
+    | `own` | that map of one's own; in a file its fingerprint |
     | `n`, `d` | words of a text, and their dimension |
     | `words_from` | Gaussian words, clustered words, or a corpus |
     | `encoder`, `corpus` | as Encoder.load and Corpus.load take them, for words from a corpus |
@@ -99,9 +105,11 @@ class TextCell(Cell):
     trial: int = 0
     seed: int = 0
     memory: int = 1 << 30
+    own: OwnMap | None = None
 
     def __post_init__(self) -> None:
-        choice("map", self.map, MAPS)
+        if self.own is None:
+            choice("map", self.map, MAPS)
         choice("words_from", self.words_from, WORDS)
         for name, least in (("n", 2), ("d", 1), ("trial", 0), ("seed", 0), ("memory", 1 << 20)):
             self._set(**{name: whole(name, getattr(self, name), least)})
@@ -117,14 +125,14 @@ class TextCell(Cell):
             self._refuse("map = rf or drf", k=self.k, activation=self.activation)
         depths = tuple(sorted({whole("depths", depth, 1) for depth in several("depths", self.depths)}))
         self._set(depths=depths)
-        if not MAPS[self.map].has_depth:
+        if self.own is not None or not MAPS[self.map].has_depth:
             self._refuse("map = drf", depths=depths)
         elif not depths:
             raise RangeError("expected the depths of drf, got none: give depths, for example [2, 4, 8]")
 
     @property
     def layered(self) -> bool:
-        return MAPS[self.map].has_blocks
+        return self.own is None and MAPS[self.map].has_blocks
 
     @property
     def title(self) -> str:

@@ -29,8 +29,8 @@ from oneword.experiments.judging import (
     paired,
     slope,
 )
+from oneword.experiments.rows import complete, learning_rows, of_kind, of_map, one_word, several_words, width
 from oneword.report.looks import FAMILIES
-from oneword.report.paper.series import complete, error_bound, of_kind, of_map, one_word, several_words, width
 from oneword.report.table import shown
 from oneword.statistics import (
     Estimate,
@@ -284,7 +284,7 @@ def _certificates(table: pd.DataFrame) -> Claim:
 
 
 def _learning(table: pd.DataFrame, theorem: str, training: str) -> list[Claim]:
-    rows = of_kind(table, "learning")
+    rows = learning_rows(table)
     rows = rows[rows["training"] == training]
 
     def of(map_: str, objective: str | None = None) -> pd.DataFrame:
@@ -300,7 +300,7 @@ def _learning(table: pd.DataFrame, theorem: str, training: str) -> list[Claim]:
 
     def bound() -> Finding:
         rf = need_finite(of("rf"), "err", "gamma", "residual", "n", "d")
-        met = share(rf["err"] >= error_bound(rf) - IDENTITY)
+        met = share(rf["err"] >= rf["bound"] - IDENTITY)
         return Finding(met, met.value == 1, f"every objective; {_setting(rf)}", 0, few_positions(rf))
 
     def aligned(lowest: Callable[[], pd.DataFrame], good: Callable[[pd.Series], pd.Series]) -> Callable[[], Finding]:
@@ -322,7 +322,7 @@ def _learning(table: pd.DataFrame, theorem: str, training: str) -> list[Claim]:
         def judge() -> Finding:
             points = of(map_, "frontier")
             points = need(points[points["g"] <= FRONTIER_UP_TO], f"frontier points with g ≤ {FRONTIER_UP_TO}")
-            bound = need_finite(points.assign(bound=error_bound(points, "g")), "err", "gamma", "bound")["bound"]
+            bound = need_finite(points, "err", "gamma", "bound_at_g")["bound_at_g"]
             kept = (points["gamma"] <= points["g"] + IDENTITY) & good(points["err"], bound)
             sample = [points[name] for name in ("n", "d", "trial", "sample")]
             found = share(kept.groupby(sample).all())
@@ -359,9 +359,9 @@ def _learning(table: pd.DataFrame, theorem: str, training: str) -> list[Claim]:
 
 def _alignment_scaling(table: pd.DataFrame) -> Claim:
     def judge() -> Finding:
-        rows = of_kind(table, "learning")
+        rows = learning_rows(table, "lowest-alignment")
         rows = rows[(rows["map"] == "rf") & (rows["training"] == "fine-tuned")]
-        rows = need(rows[rows["objective"] == "lowest-alignment"], "RF rows with objective = lowest-alignment")
+        need(rows, "RF rows with objective = lowest-alignment")
         fitted = slope(rows.assign(off=(1 - rows["alignment"]).abs()), "off", ALIGNMENT_LENGTHS)
         return Finding(fitted, at_most(fitted, ALIGNMENT_FALLS), about(rows), within=few_positions(rows))
 

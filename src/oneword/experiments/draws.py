@@ -92,6 +92,9 @@ def draw_labelled(cell: TextCell, count: int) -> Labelled:
 def draw_maps(cell: TextCell) -> Iterator[tuple[int | None, FeatureMap]]:
     """The map of the trial; for drf one for each depth, with that depth."""
     seed = trial_seed(cell, "map")
+    if cell.own is not None:
+        yield None, cell.own.draw(cell.n, cell.d, seed)
+        return
     name = f"{cell.map}-{max(cell.depths)}" if cell.depths else cell.map
     deepest = registry.draw(name, cell.n, cell.d, k=cell.k, activation=cell.activation, seed=seed)
     if not cell.depths:

@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 
 from oneword.errors import NonFiniteError
+from oneword.experiments.rows import first_family, widest
 from oneword.files import write_whole
-from oneword.report.paper.series import first_family, widest
 from oneword.statistics import Estimate, exponent, ratio
+
+FORMAT = "oneword.verdict/1"
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,14 @@ def failed(claims: Iterable[Claim]) -> list[Claim]:
     return [claim for claim in claims if claim.holds is False]
 
 
+def verdict_json(claims: Sequence[Claim]) -> dict[str, Any]:
+    """All claims as plain values, with the name of the format."""
+    return {"format": FORMAT, "claims": [claim.to_json() for claim in claims]}
+
+
 def write_verdict(claims: Sequence[Claim], path: Path) -> Path:
     """Write all claims as JSON; the file appears whole or not at all."""
-    text = json.dumps([claim.to_json() for claim in claims], indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(verdict_json(claims), indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(path, text.encode() + b"\n")
     return path
 

@@ -21,9 +21,10 @@ from oneword.experiments.cell import Cell, TextCell, choice
 from oneword.experiments.claims import verdict
 from oneword.experiments.draws import load_encoder
 from oneword.experiments.judging import Claim, write_verdict
-from oneword.experiments.rows import fits
-from oneword.experiments.run import Plan, Progress, run
+from oneword.experiments.rows import figure_rows, fits
+from oneword.experiments.run import Plan, run
 from oneword.experiments.spec import load_spec
+from oneword.progress import Progress, silent
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
 
@@ -46,7 +47,7 @@ def scales() -> list[str]:
 
 def figures(scale: str) -> list[str]:
     """The names that a scale's experiments go by."""
-    folder = _specs() / choice("--scale", scale, scales())
+    folder = _specs() / choice("scale", scale, scales())
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
@@ -86,7 +87,7 @@ def reproduce(
     workers: int | None = None,
     cluster: str | None = None,
     command: str = "",
-    progress: Progress | None = None,
+    progress: Progress = silent,
     on_start: Callable[[Plan], None] | None = None,
 ) -> Reproduction:
     """Do the cells, judge the claims, draw the figures and write the page; all of it in `out`.
@@ -100,10 +101,10 @@ def reproduce(
     table = run(todo, out, workers=workers, cluster=cluster, progress=progress, on_start=on_start, about=about)
     claims = verdict(table)
     written = [write_verdict(claims, out / "verdict.json")]
-    slopes = fits(table)
-    written += draw_all(table, out / "figures", slopes)
+    rows, slopes = figure_rows(table), fits(table)
+    written += draw_all(rows, out / "figures", slopes)
     run_about = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    written.append(render(table, [claim.to_json() for claim in claims], run_about, out / "report.html", slopes))
+    written.append(render(rows, [claim.to_json() for claim in claims], run_about, out / "report.html", slopes))
     return Reproduction(table, claims, written)
 
 

@@ -25,12 +25,13 @@ from oneword.experiments import store
 from oneword.experiments import workers as processes
 from oneword.experiments.cell import Cell, whole
 from oneword.experiments.draws import Inputs, prepare
+from oneword.experiments.own_maps import MapLike
 from oneword.experiments.spec import grid
 from oneword.files import write_whole
 from oneword.memory import physical_memory
+from oneword.progress import Progress, silent
 
-Progress = Callable[[float, float, int, int], None]  # cost done, cost in all, cells done, cells in all
-
+FORMAT = "oneword.run/1"  # of run.json
 SHARE = 0.8  # of the machine's memory, for all workers together
 WORTH_IT = 5.0  # seconds of work below which processes take longer to start than they save
 
@@ -51,7 +52,7 @@ def run(
     *,
     workers: int | None = None,
     cluster: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     on_start: Callable[[Plan], None] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> pd.DataFrame:
@@ -62,7 +63,7 @@ def run(
     | `out` | the folder of the run; what it holds of these cells is not done again |
     | `workers` | processes on this machine: by default as many as cores, 0 does everything in this one |
     | `cluster` | address of a Dask scheduler of your own, instead |
-    | `progress` | called with (cost done, cost in all, cells done, cells in all) |
+    | `progress` | called with the stage ("3 of 8 cells") and the fraction of the expected cost that is done |
     | `on_start` | called with the Plan before work begins |
     | `about` | goes into OUT/run.json beside versions, machine and timings |
 
@@ -78,7 +79,7 @@ def run(
     out = Path(out)
     with store.opened(out):
         inputs = prepare(todo)
-        work = _Work(out, todo, inputs, progress or (lambda *_: None))
+        work = _Work(out, todo, inputs, progress)
         kept, missing = len(work.done), work.missing
         count = _count(missing, wanted, work.seconds_left) if cluster is None else 0
         if on_start is not None:
@@ -89,13 +90,13 @@ def run(
         table = store.write_results(out, [work.done[cell.key].table for cell in todo])
         made = {"workers": count, "cluster": cluster, "cells": len(todo), "cells_kept_from_before": kept}
         timings = {"seconds": round(time.monotonic() - started, 3), "cell_seconds": work.timings()}
-        content = {**(about or {}), **_machine(), **made, "inputs": _named(todo, inputs), **timings}
+        content = {"format": FORMAT, **(about or {}), **_machine(), **made, "inputs": _named(todo, inputs), **timings}
         write_whole(out / "run.json", json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
     return table
 
 
 def sweep(
-    maps: str | Sequence[str],
+    maps: MapLike | Sequence[MapLike] | Mapping[str, MapLike],
     n: int | Sequence[int],
     d: int | Sequence[int],
     *,
@@ -104,23 +105,47 @@ def sweep(
     out: str | os.PathLike[str] | None = None,
     workers: int | None = 0,
     cluster: str | None = None,
-    progress: Progress | None = None,
+    trust_code: bool = False,
+    progress: Progress = silent,
     **more: Any,
 ) -> pd.DataFrame:
     """The word sensitivity of every map at every length and dimension, `trials` times; one row each.
 
-    | argument | meaning |
-    |---|---|
-    | `maps` | rf, drf, attention, and attention-… with relu, relu-unnormalised, sparsemax, sigmoid or linear |
-    | `words_from` | "gaussian", "clustered" or "corpus" |
-    | `out` | a folder to keep cells in, so that a sweep that was stopped goes on; by default none is kept |
-    | `workers` | processes; 0 does all in this one, None takes as many as there are cores |
-    | `more` | any other key of a SensitivityCell, with `depth` for its depths |
+    | argument | default | meaning |
+    |---|---|---|
+    | `maps` | | one map or a list: names (rf, drf, attention, attention-relu, …), maps of your own (below) |
+    | `n`, `d` | | words of a text and their dimension; one number or a list each |
+    | `trials` | 10 | draws of text and weights at each size |
+    | `words_from` | "gaussian" | "gaussian", "clustered" or "corpus" (real reviews), or a list of these |
+    | `out` | None | a folder that keeps the cells, so that a sweep that was stopped goes on; None keeps nothing |
+    | `workers` | 0 | processes; 0 does all in this one, None takes as many as there are cores |
+    | `cluster` | None | the address of a Dask scheduler of your own instead, tcp://host:port |
+    | `trust_code` | False | whether maps given as "package.module:factory" may be imported, which runs their code |
+    | `progress` | silent | called with the stage ("3 of 8 cells") and the fraction that is done |
+    | `more` | | `depth` of drf, `k`, `activation`, `seed`, `positions`, `search`, `certify`, `baseline`, `changed`, … |
 
-    Lists are multiplied out. In a script, more than one process needs `if __name__ == "__main__":` around the call.
+    Lists are multiplied out. A map of your own is a FeatureMap, which is used in all trials, or a factory
+    `(n, d, seed) -> FeatureMap`, which draws one for each trial; `maps={"name": …}` names them. Kept cells of such a
+    map are used again only if its code and parameters are the same.
+
+    Returns a table with the columns map, words_from, n, d, trial, value (searched: a lower bound on S), upper
+    (certified), baseline (random changes), predicted (by theory), status and others; NaN where a column does not apply.
+
+    Raises UnknownNameError and RangeError for what cannot be meant, MemoryLimitError for cells that would not fit,
+    CellError if some cells failed (the others are done and kept), and BusyError if another run is at work in `out`.
+
+    In a script, more than one process needs `if __name__ == "__main__":` around the call.
+
+    >>> import oneword as ow
+    >>> table = ow.sweep(maps=["attention", "rf"], n=[10, 40], d=16, trials=2, search="quick")
+    >>> median = table.groupby(["map", "n"])["value"].median()
+    >>> bool(median["rf", 40] < 0.7 * median["rf", 10])  # random features: S falls like 1/√n
+    True
+    >>> bool(median["attention", 40] > 1)  # attention: it does not
+    True
     """
     given = {"maps": maps, "n": n, "d": d, "trials": trials, "words_from": words_from, **more}
-    cells = grid("sensitivity", given)
+    cells = grid("sensitivity", given, trust_code=trust_code)
     if out is not None:
         return run(cells, out, workers=workers, cluster=cluster, progress=progress)
     with tempfile.TemporaryDirectory(prefix="oneword-") as folder:
@@ -174,7 +199,8 @@ class _Work:
     def tell(self) -> None:
         """Report how far it got."""
         ended = [self.cost[key] for key in self.cost if key in self.done or key in self.failed]
-        self.progress(sum(ended), sum(self.cost.values()), len(ended), len(self.cells))
+        total = sum(self.cost.values())
+        self.progress(f"{len(ended)} of {len(self.cells)} cells", sum(ended) / total if total else 1.0)
 
     def _failures(self) -> str:
         cells = [cell for cell in self.cells if cell.key in self.failed]
@@ -223,7 +249,7 @@ def _check_memory(cells: Sequence[Cell], wanted: int | None) -> None:
     largest = max(cells, key=lambda cell: cell.estimate_bytes())
     fit = int(budget / largest.estimate_bytes())
     if fit:
-        _refuse(largest, budget / max(1, wanted or 1), f"each of {wanted} workers", f"use --workers {fit}")
+        _refuse(largest, budget / max(1, wanted or 1), f"each of {wanted} workers", f"use workers = {fit}")
     else:
         _refuse(largest, budget, "this machine", "use a smaller n, d, k or N, or positions = one")
 

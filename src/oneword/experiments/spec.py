@@ -14,28 +14,62 @@
     …
 
 `[[sweep]]`, `[[learning]]`, `[[review]]`, `[[attention_map]]` and `[[trained]]` are grids of cells; a table that comes
-once may be written with single brackets.
+once may be written with single brackets. A map of one's own is "package.module:factory", which needs `trust_code`.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from importlib.resources.abc import Traversable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError, did_you_mean
+from pydantic import ValidationInfo, field_validator, model_validator
+
+from oneword.checks import shown
+from oneword.errors import OnewordError, RangeError, UnknownNameError, did_you_mean
 from oneword.experiments.cell import Cell, TextCell, whole
 from oneword.experiments.cells import KINDS
 from oneword.experiments.cells.sensitivity import SensitivityCell
+from oneword.experiments.own_maps import OwnMap, resolved
 from oneword.maps.registry import MAPS
+from oneword.validation import FileModel, read_model, read_toml
 
 TABLES = {"sweep": "sensitivity"} | {kind: kind for kind in ("learning", "review", "attention_map", "trained")}
-_TEXTS = ("title", "description")
+Tables = tuple[dict[str, Any], ...]  # their keys are those of the cells, which `grid` checks
+
+
+class SpecFile(FileModel):
+    """What a file may say."""
+
+    title: str = ""
+    description: str = ""
+    sweep: Tables = ()
+    learning: Tables = ()
+    review: Tables = ()
+    attention_map: Tables = ()
+    trained: Tables = ()
+
+    @field_validator(*TABLES, mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object, info: ValidationInfo) -> Tables:
+        tables = value if isinstance(value, list) else [value]
+        if not all(isinstance(table, dict) for table in tables):
+            name = info.field_name
+            raise ValueError(f"expected {name} as a table, got {shown(value)}: write [{name}] above its keys")
+        return tuple(tables)
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not any(getattr(self, name) for name in TABLES):
+            raise ValueError(
+                f"expected at least one table out of {', '.join(f'[{t}]' for t in TABLES)}, got none: add one"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -47,47 +81,35 @@ class Spec:
     cells: tuple[Cell, ...]
 
 
-def load_spec(source: str | os.PathLike[str] | Traversable, override: Mapping[str, Any] | None = None) -> Spec:
-    """Read a file. `override` replaces keys (seed, trials, encoder …) in every table that has a use for them."""
+def load_spec(
+    source: str | os.PathLike[str] | Traversable,
+    override: Mapping[str, Any] | None = None,
+    *,
+    trust_code: bool = False,
+) -> Spec:
+    """Read a file.
+
+    | argument | meaning |
+    |---|---|
+    | `source` | the TOML file |
+    | `override` | keys (seed, trials, encoder …) to replace in every table that has a use for them |
+    | `trust_code` | whether maps such as "package.module:factory" may be imported; modules beside the file are found |
+
+    Raises FileFormatError if the file cannot be read, UnknownNameError and RangeError for what it must not say.
+    """
     file = Path(source) if isinstance(source, str | os.PathLike) else source
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileFormatError(f"expected a TOML file, got {file} ({error.strerror})") from None
-    except ValueError as error:  # not UTF-8, or not TOML
-        raise FileFormatError(f"expected a TOML file, got {file.name} ({error})") from None
-    try:
-        return _spec(content, dict(override or {}), default_title=Path(file.name).stem)
-    except OnewordError as error:
-        raise type(error)(f"{file.name}: {error}") from None
-
-
-def _spec(content: Mapping[str, Any], override: Mapping[str, Any], default_title: str) -> Spec:
-    known = [*_TEXTS, *TABLES]
-    for name in content:
-        if name not in known:
-            raise UnknownNameError(f"expected {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
-    for name in _TEXTS:
-        if not isinstance(content.get(name, ""), str):
-            raise RangeError(f"expected {name} as a text, got {content[name]!r}")
+    said = read_model(SpecFile, read_toml(file), file.name)
+    if trust_code and isinstance(file, Path) and (folder := str(file.resolve().parent)) not in sys.path:
+        sys.path.insert(0, folder)
     cells: dict[str, Cell] = {}
     for name, kind in TABLES.items():
-        for place, table in enumerate(_tables(name, content.get(name, [])), 1):
+        for place, table in enumerate(getattr(said, name), 1):
             try:
-                made = grid(kind, _overridden(kind, table, override))
+                made = grid(kind, _overridden(kind, table, dict(override or {})), trust_code=trust_code)
             except OnewordError as error:
-                raise type(error)(f"[{name}] {place}: {error}") from None
+                raise type(error)(f"{file.name}: [{name}] {place}: {error}") from None
             cells |= {cell.key: cell for cell in made}
-    if not cells:
-        raise RangeError(f"expected at least one table out of {', '.join(f'[{name}]' for name in TABLES)}, got none")
-    return Spec(content.get("title", default_title), content.get("description", ""), tuple(cells.values()))
-
-
-def _tables(name: str, value: object) -> list[dict[str, Any]]:
-    tables: list[Any] = value if isinstance(value, list) else [value]
-    if not all(isinstance(table, dict) for table in tables):
-        raise RangeError(f"expected {name} as a table, got {value!r}: write [{name}] above its keys")
-    return tables
+    return Spec(said.title or Path(file.name).stem, said.description, tuple(cells.values()))
 
 
 def _overridden(kind: str, table: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,20 +134,30 @@ TRIALS = {"sensitivity": 10}  # as many as the paper; one of any other kind
 
 def keys(kind: str) -> list[str]:
     """What can be given for a grid of cells of this kind."""
-    written = {field: name for name, field in _NAMES.items()}
-    return [written.get(field.name, field.name) for field in fields(KINDS[kind])]
+    return list(_written(kind))
 
 
-def grid(kind: str, given: Mapping[str, Any]) -> list[Cell]:
-    """All cells of a kind, without repetitions, in the order of the lists."""
+def _written(kind: str) -> dict[str, Any]:
+    """The fields of a cell, by the names that a person writes; `own` follows from `maps`."""
+    names = {field: name for name, field in _NAMES.items()}
+    return {names.get(field.name, field.name): field for field in fields(KINDS[kind]) if field.name != "own"}
+
+
+def grid(kind: str, given: Mapping[str, Any], *, trust_code: bool = False) -> list[Cell]:
+    """All cells of a kind, without repetitions, in the order of the lists.
+
+    `trust_code` says whether maps such as "package.module:factory" may be imported.
+    """
     known = keys(kind)
     for name in given:
         if name not in known:
             raise UnknownNameError(f"expected keys out of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
+    if "maps" in given and "maps" in known:
+        given = {**given, "maps": resolved(given["maps"], trust_code=trust_code)}
     values = {_NAMES.get(name, name): _values(name, value) for name, value in given.items()}
     if issubclass(KINDS[kind], TextCell):
         values.setdefault("trial", list(range(TRIALS.get(kind, 1))))
-    for name, field in zip(known, fields(KINDS[kind]), strict=True):
+    for name, field in _written(kind).items():
         if field.default is MISSING and field.name not in values:
             raise RangeError(f"expected a value or a list of {name}, got none")
     cells: dict[str, Cell] = {}
@@ -160,6 +192,8 @@ def _applicable(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     if not issubclass(KINDS[kind], TextCell):
         return spec
     leave_out: set[str] = set()
+    if isinstance(own := spec["map"], OwnMap):
+        spec = {**spec, "map": own.name, "own": own}
     known = MAPS.get(spec["map"])
     if known is None or not known.has_blocks:
         leave_out |= {"k", "activation"}

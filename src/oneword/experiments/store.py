@@ -30,7 +30,7 @@ from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
 from oneword.files import write_whole
 
-RESULTS = "results.parquet"
+RESULTS, FORMAT = "results.parquet", "oneword.results/1"
 _ABOUT = "oneword.cell"
 
 
@@ -95,7 +95,7 @@ def _verified(path: Path, cell: Cell, inputs: Mapping[str, str]) -> Kept:
 def write_results(out: Path, tables: Sequence[pa.Table]) -> pd.DataFrame:
     """The table of all cells, as it is returned."""
     table = together(tables)
-    write_whole(out / RESULTS, to_bytes(table))
+    write_whole(out / RESULTS, to_bytes(table, {"format": FORMAT}))
     return to_pandas(table)
 
 
@@ -104,7 +104,10 @@ def read_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     path = Path(path)
     path = path / RESULTS if path.is_dir() else path
     try:
-        return to_pandas(from_bytes(path.read_bytes(), path.name)[0])
+        table, about = from_bytes(path.read_bytes(), path.name)
+        if about.get("format", FORMAT) != FORMAT:
+            raise FileFormatError(f"expected a file of format {FORMAT}, got {about['format']!r} in {path.name}")
+        return to_pandas(table)
     except OSError as error:
         raise FileFormatError(f"expected a table of results, got {path} ({error.strerror})") from None
 

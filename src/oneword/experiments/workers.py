@@ -29,6 +29,7 @@ from oneword.errors import ClusterError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
 from oneword.experiments.draws import Inputs, inputs_of
+from oneword.experiments.own_maps import OwnMap
 from oneword.experiments.store import table_of, to_pandas, versions
 from oneword.text.sources import Package
 
@@ -126,7 +127,8 @@ def on_cluster(client: Client, cells: Sequence[Cell], inputs: Mapping[str, Input
     waiting = {}
     for place, cell in enumerate(cells):
         options = {"key": f"cell-{run}-{cell.key}", "priority": -place, "retries": 1, "pure": False}
-        waiting[client.submit(_task, cell.to_dict(), inputs[cell.key], **options)] = cell
+        own = getattr(cell, "own", None)
+        waiting[client.submit(_task, cell.to_dict(), own, inputs[cell.key], **options)] = cell
     try:
         for future in dask().as_completed(list(waiting), loop=client.loop):
             yield waiting.pop(future), _outcome(future)
@@ -135,8 +137,13 @@ def on_cluster(client: Client, cells: Sequence[Cell], inputs: Mapping[str, Input
         client.cancel(list(waiting), force=True)
 
 
-def _task(spec: Mapping[str, Any], inputs: Inputs) -> Outcome:
-    return try_cell(from_dict(spec), inputs)
+def _task(spec: Mapping[str, Any], own: OwnMap | None, inputs: Inputs) -> Outcome:
+    try:
+        if own is not None:
+            own.check_unchanged()
+    except OnewordError as error:
+        return Outcome(None, reason=_one_line(error))
+    return try_cell(from_dict({**spec, **({} if own is None else {"own": own})}), inputs)
 
 
 def _outcome(future: Any) -> Outcome:

@@ -10,6 +10,7 @@ so β·v is prepared once a text, and a candidate costs two matrix products, one
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any, final
 
 import torch
@@ -46,9 +47,10 @@ class Functionals:
         return None
 
 
+@singledispatch
 def functionals(probe: Probe, V: Float[Tensor, "r p"]) -> Functionals:
-    """The fastest form that there is for this Probe."""
-    return AttentionFunctionals(probe, V) if isinstance(probe, AttentionProbe) else Functionals(probe, V)
+    """The fastest form that there is for this Probe; registered by its type."""
+    return Functionals(probe, V)
 
 
 @final
@@ -102,6 +104,11 @@ class AttentionFunctionals(Functionals):
         parts = [everyone, all_attend, *(everyone + share * all_attend for share in (0.5, 1.0, 2.0))]
         parts += [gaining, gaining + 0.7 * all_attend, gaining + 0.7 * uphill, signed, signed + 0.7 * all_attend]
         return torch.stack([unit(part).expand_as(gaining) for part in parts], 1)
+
+
+@functionals.register(AttentionProbe)
+def _of_attention(probe: AttentionProbe, V: Float[Tensor, "r p"]) -> Functionals:
+    return AttentionFunctionals(probe, V)
 
 
 class _OneRow(torch.autograd.Function):

@@ -41,6 +41,14 @@ class Interpolator:
     | `shape` | n, d | of the texts |
     | `span` | Φ, K = ΦΦᵀ | the training features and their factorisation |
     | `theta` | θ* | the interpolator nearest to θ₀ |
+
+    >>> import oneword as ow
+    >>> texts = [ow.gaussian(6, 8, seed=seed) for seed in range(10)]
+    >>> model = ow.learning.Interpolator.fit(ow.AttentionFeatures.draw(8, seed=0), texts, [1, -1] * 5)
+    >>> sample = model.new_sample(ow.gaussian(6, 8, seed=10), y=1)
+    >>> found = sample.lowest_alignment("fine-tuned")
+    >>> found.alignment < 0.5  # one word turns the features away: 1 is no change
+    True
     """
 
     phi: FeatureMap
@@ -58,7 +66,19 @@ class Interpolator:
         theta0: Float[Tensor, " p"] | None = None,
         memory: int = 1 << 30,
     ) -> Interpolator:
-        """Pre-train on N texts of one length with labels ±1; features are made in batches of `memory` bytes."""
+        """Pre-train on N texts: the interpolator nearest to θ₀.
+
+        | argument | default | meaning |
+        |---|---|---|
+        | `phi` | | the map |
+        | `texts` | | N texts of one length in float64: an array (N, n, d) or a list of Contexts |
+        | `labels` | | N numbers, +1 or −1 |
+        | `theta0` | None | θ₀, one number a feature; None is 0 |
+        | `memory` | 1 GiB | bytes that a batch of features may take |
+
+        Raises RankError if the features are linearly dependent, or no more than the texts; ShapeError, DTypeError and
+        RangeError for texts, labels or θ₀ that do not fit.
+        """
         X = _stacked(texts)
         Y = _signs(labels, X)
         span = Span.of(_features(phi, X, memory))
@@ -84,11 +104,14 @@ class Interpolator:
         return self.span.lambda_min / self.span.p
 
     def new_sample(self, X: Float[Tensor, "n d"] | np.ndarray | Context, y: int) -> NewSample:
-        """A new sample (X, y), to be fine-tuned or retrained on."""
+        """A new sample, to be fine-tuned or retrained on: a text of the training texts' shape and its label, +1 or −1.
+
+        Raises RankError for a text that the model has been trained on, or whose features depend on the training texts'.
+        """
         return self.new_samples([as_context(X)], [y])[0]
 
     def new_samples(self, texts: Texts, labels: Sequence[int] | Tensor) -> list[NewSample]:
-        """Several new samples, each to be learnt alone; what they share is done once."""
+        """Several new samples, each to be learnt alone, as `new_sample` does; what they share is done once."""
         X = _stacked(texts)
         Y = _signs(labels, X)
         if tuple(X.shape[1:]) != self.shape:

@@ -8,7 +8,6 @@ and the alignment F = ⟨φ(X^i(Δ)), u⟩/⟨φ, u⟩, u = φ or P⊥φ, for ev
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -21,6 +20,7 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from oneword import theory
+from oneword.checks import whole_number
 from oneword.errors import RangeError, UnknownNameError
 from oneword.learning.descent import QUICK, Lowest, Scope, effort_for, lowest
 from oneword.learning.frontier import Tradeoff
@@ -117,7 +117,7 @@ class WordChange:
 
 
 class SearchOptions(TypedDict, total=False):
-    """What every search of a NewSample takes.
+    """What every search of a NewSample takes, as keywords.
 
     | option | meaning |
     |---|---|
@@ -181,7 +181,15 @@ class NewSample:
     def find_change(
         self, objective: Objective | str, training: Training | str, **options: Unpack[SearchOptions]
     ) -> WordChange:
-        """The change that the objective likes best, and what the trained model makes of it.
+        """The change of one word that an objective asks for, and what the trained model makes of it.
+
+        | argument | meaning |
+        |---|---|
+        | `objective` | "loss", "features" or "alignment": what is minimised |
+        | `training` | "fine-tuned" or "retrained": the model that is tested on the change |
+        | `options` | see SearchOptions |
+
+        Raises UnknownNameError for an unknown objective or training, RangeError for options out of range.
 
         Every objective is (h + 1)² for a functional h that is 1 at X. Where h falls below −1, the way there from X
         crosses −1: that Δ has objective 0, exactly but for rounding, and is one of many.
@@ -207,7 +215,10 @@ class NewSample:
         return min(reversed(changes), key=lambda change: change.err)
 
     def lowest_alignment(self, training: Training | str, **options: Unpack[SearchOptions]) -> WordChange:
-        """The lowest F found over the ball and the positions: an upper bound on the true minimum."""
+        """The change with the lowest F found over the ball and the positions: an upper bound on the true minimum.
+
+        `training` is "fine-tuned" or "retrained"; `options` as in SearchOptions. Raises as `find_change` does.
+        """
         training = _named(Training, training)
         found = self._lowest(("alignment", training), self._scope(options))
         return self._change("lowest-alignment", training, *found.best, found.status)
@@ -215,7 +226,11 @@ class NewSample:
     def frontier(
         self, training: Training | str, grid: Sequence[float], **options: Unpack[SearchOptions]
     ) -> list[WordChange]:
-        """For each g the least Err found with γ ≤ g. It never rises with g; a lower frontier may exist."""
+        """For each limit g of `grid` the change with the least Err found under γ ≤ g, in the order of `grid`.
+
+        It never rises with g; a lower frontier may exist. `training` is "fine-tuned" or "retrained"; `options` as in
+        SearchOptions. Raises RangeError for a grid that is empty or not positive, and as `find_change` does.
+        """
         training = _named(Training, training)
         limits = [float(g) for g in grid]
         if not limits or min(limits) <= 0:
@@ -243,14 +258,14 @@ class NewSample:
 
     def _scope(self, options: SearchOptions) -> Scope:
         asked = options.get("positions")
-        rows = self.probe.positions if asked is None else tuple(sorted({_whole("positions", i) for i in asked}))
+        rows = self.probe.positions if asked is None else tuple(sorted({whole_number("positions", i) for i in asked}))
         wrong = sorted(set(rows) - set(self.probe.positions))
         if wrong or not rows:
             raise RangeError(f"expected positions out of 0 … {self.probe.n - 1}, got {wrong or 'none'}")
-        words = _whole("words", options.get("words", 1))
+        words = whole_number("words", options.get("words", 1))
         if not 1 <= words <= len(rows):
             raise RangeError(f"expected words out of 1 … {len(rows)}, the positions that may change, got {words}")
-        seed = _whole("seed", options.get("seed", 0))
+        seed = whole_number("seed", options.get("seed", 0))
         search = options.get("search")
         if search is None:
             search = replace(effort_for(self.probe).search, memory=options.get("memory", MEMORY))
@@ -338,10 +353,3 @@ def _named(kind: type[_Name], name: _Name | str) -> _Name:
         return kind(name)
     except ValueError:
         raise UnknownNameError(f"expected one of {', '.join(kind)}, got {name!r}") from None
-
-
-def _whole(name: str, value: object) -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise RangeError(f"expected whole numbers for {name}, got {value!r}") from None

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class AttentionProbe(KeyedProbe):
     """φ.at(X) for attention with a grouped score: a candidate costs O(nd + d²)."""
 
+    score: GroupedScore
+
     def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
         check_matches(X, phi.W, phi.d)
         assert isinstance(phi.score, GroupedScore)  # AttentionFeatures.at has chosen
@@ -181,7 +183,6 @@ class AttentionProbe(KeyedProbe):
         return rows.scatter(1, i[:, None], (moved * U[i]).sum(1, keepdim=True)).sum(1)
 
     def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
-        """The attention of every row on the changed word after the change (`P[:, i]` is that before it)."""
         _, a, _, _ = self._changed_row(y, i)
         q = self._shares((y - self.X[i]) @ self.K.mT, self._around(i))
         return q.scatter(1, i[:, None], a.gather(1, i[:, None]))

@@ -11,6 +11,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -79,6 +80,10 @@ class Probe(ABC):
         """The squared length that ‖Δ‖² is relative to, for each set of rows: d, the squared norm of every word."""
         return torch.full((len(rows),), float(self.d), dtype=self.X.dtype, device=self.X.device)
 
+    def attention_shares(self, y: Tensor, i: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The shares of attention that all rows give the changed word, before and after; None if there are none."""
+        return None
+
     def near(self, rows: tuple[int, ...]) -> Probe:
         """A Probe for changes of these rows only, free to hold what they need."""
         return self
@@ -114,6 +119,20 @@ class FeatureMap(nn.Module, ABC):
     def at(self, X: Float[Tensor, "n d"]) -> Probe:
         """φ prepared at the text X."""
         return ForwardProbe(self, X)
+
+    def encode(self, text: str) -> Context:
+        """A text as this map takes it: layer 0 of the embedded encoder, in the precision and width of the map."""
+        from oneword.text.encoders import Encoder  # which most maps never need
+
+        like = self.like
+        found = Encoder.load().encode(text, d=getattr(self, "d", None), dtype=like.dtype)
+        return replace(found, X=found.X.to(like.device))
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the map's precision, on its device; float64 on the CPU for a map without weights."""
+        weights = (w for w in (*self.parameters(), *self.buffers()) if w.is_floating_point())
+        return next(weights, torch.empty(0, dtype=torch.float64))
 
     def read(self, text: Context) -> Context:
         """The text as this map takes it: as it is, unless the map has words of its own."""

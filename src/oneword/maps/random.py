@@ -50,6 +50,10 @@ class LayeredFeatures(FeatureMap):
         return self.blocks.d
 
     @property
+    def like(self) -> Tensor:
+        return self.blocks.like
+
+    @property
     def k(self) -> int:
         return self.blocks.k
 

@@ -117,8 +117,22 @@ def find(name: str) -> tuple[NamedMap, int | None]:
         if int(depth) < 1:
             raise RangeError(f"expected a depth of at least 1, got {name!r}: write {family}-3, for example")
         return MAPS[family], int(depth)
+    raise UnknownNameError(f"expected a map out of {names()}, got {name!r}{similar_to(name)}")
+
+
+def is_map(name: str) -> bool:
+    """Whether a map has this name; a model may have it otherwise."""
+    try:
+        find(name)
+    except UnknownNameError:
+        return False
+    return True
+
+
+def similar_to(name: str) -> str:
+    """The end of a message about a name that no map has: the nearest one, if there is one."""
     known = [f"{ATTENTION}-{SOFTMAX}", *(each.name + "-3" * each.has_depth for each in MAPS.values())]
-    raise UnknownNameError(f"expected a map out of {names()}, got {name!r}{did_you_mean(name, known)}")
+    return did_you_mean(name, known)
 
 
 def draw(

@@ -70,7 +70,6 @@ class RescoredProbe(KeyedProbe):
         return S.scatter(1, i[..., None].expand(-1, -1, self.n), rows)
 
     def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
-        """The attention of every row on the changed word after the change (`P[:, i]` is that before it)."""
         weights = self.score.attend(self.scores(y[:, None], i[:, None]))
         return weights.gather(2, i[:, None, None].expand(-1, self.n, 1))[..., 0]
 

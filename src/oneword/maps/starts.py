@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
 from oneword.maps.base import SHORT, Probe
+from oneword.maps.scores import Score
 
 
 class KeyStarts:
@@ -84,6 +85,15 @@ class KeyedProbe(Probe, ABC):
 
     K: Float[Tensor, "n d"]
     O: Float[Tensor, "n d"]
+    P: Float[Tensor, "n n"]
+    score: Score
+
+    @abstractmethod
+    def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
+        """The attention of every row on the changed word after the change (`P[:, i]` is that before it)."""
+
+    def attention_shares(self, y: Tensor, i: Tensor) -> tuple[Tensor, Tensor] | None:
+        return (self.P[:, i], self.attention(y, i)) if self.score.normalised else None  # others are no shares
 
     @cached_property
     def _starts(self) -> KeyStarts:

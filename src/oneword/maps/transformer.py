@@ -90,7 +90,12 @@ class TransformerFeatures(FeatureMap):
         | `module` | what this part of the model returns instead, for example "encoder.layer.3.attention" |
         | `random_init` | a seed: the same model with weights drawn anew |
 
-        The same files and seed give the same weights in memory, however many maps are made of them.
+        The same files and seed give the same weights in memory, however many maps are made of them. Raises
+        UnknownNameError or RangeError for an output, layer, head or part that the model does not have, FileFormatError
+        for files that are missing or cannot be read, HubError if the hub does not answer.
+
+            phi = TransformerFeatures.load("minilm", output="pooled")
+            sensitivity(phi, phi.encode("I love her smile.")).value
         """
         check_floating(dtype)
         seed = None if random_init is None else whole_number("random_init", random_init)

@@ -43,8 +43,11 @@ def inline(plot: Panel | Plot, *, width: float = 420, height: float = 300, keys:
     return drawn(plot, width=width, height=height, keys=keys)
 
 
-def legend(plot: Panel | Plot) -> str:
-    """The legend of a plot as an HTML list: for plots that share one. Every text is escaped."""
+def legend(plot: Panel | Plot, *, buttons: bool = False) -> str:
+    """The legend of a plot as an HTML list; every text is escaped.
+
+    `buttons` (default: no) makes each entry a button, for a script that hides its series.
+    """
     from oneword.plot.svg import legend as listed
 
-    return listed(plot)
+    return listed(plot, buttons=buttons)

@@ -72,9 +72,12 @@ def inline(plot: Panel | Plot, *, width: float = 420, height: float = 300, keys:
     return f'<div class="panels">{"".join(figures)}</div>' + (legend(plot) if keys and together else "")
 
 
-def legend(plot: Panel | Plot) -> str:
+def legend(plot: Panel | Plot, *, buttons: bool = False) -> str:
     """See `oneword.plot.legend`."""
-    items = [f"<li>{key(mark)}{escape(mark.label)}</li>" for mark in dict.fromkeys(_keys(_plot(plot)))]
+    items = [f"{key(mark)}<span>{escape(mark.label)}</span>" for mark in dict.fromkeys(_keys(_plot(plot)))]
+    if buttons:
+        items = [f'<button type="button" aria-pressed="true">{item}</button>' for item in items]
+    items = [f"<li>{item}</li>" for item in items]
     return f'<ul class="legend">{"".join(items)}</ul>' if items else ""
 
 

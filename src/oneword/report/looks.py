@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from oneword.maps import registry
-from oneword.plot.look import Look
+from oneword.plot.look import Look, series_look
 
 # Names are those of the paper: S_RF, S_DRF, S_RAF.
 MAPS = {name: Look(known.paper, known.color, known.mark) for name, known in registry.MAPS.items()}
@@ -33,3 +35,12 @@ LADDER = (Look("", "sky", "circle"), Look("", "blue", "square"), Look("", "ink",
 def step(index: int, count: int) -> Look:
     """Look `index` of `count` curves of one map; the last is the darkest."""
     return LADDER[max(0, len(LADDER) - count + index) % len(LADDER)]
+
+
+def maps_in(rows: pd.DataFrame) -> list[tuple[Look, pd.DataFrame]]:
+    """The look and the rows of every map: those of the registry in its order, then others by their names."""
+    named = set(rows["map"].dropna())
+    looks = {name: look for name, look in MAPS.items() if name in named}
+    own = sorted(named - set(MAPS))
+    looks |= {name: series_look(index, name) for index, name in enumerate(own, len(MAPS))}
+    return [(look, rows[rows["map"] == name]) for name, look in looks.items()]

@@ -44,7 +44,7 @@ def _environment() -> Environment:
     environment.filters["tied"] = tied
     environment.globals["palette"] = look
     environment.globals["inline"] = lambda each, **size: Markup(plot.inline(each, **size))
-    environment.globals["legend"] = lambda each: Markup(plot.legend(each))
+    environment.globals["legend"] = lambda each, **how: Markup(plot.legend(each, **how))
     return environment
 
 
@@ -55,7 +55,7 @@ def tied(text: str) -> str:
 
 def missing_for_pages(error: ImportError) -> MissingExtraError:
     return MissingExtraError(
-        f"expected altair, vl-convert and jinja2 to write a page, got no {error.name}: pip install 'oneword[page]'"
+        f"expected vl-convert-python and jinja2 to write a page, got no {error.name}: pip install 'oneword[page]'"
     )
 
 

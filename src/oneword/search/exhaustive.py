@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -13,6 +15,7 @@ from oneword.search.substitution import STAGE, Outcome, Substitution
 from oneword.sets.vocabulary import Replacements
 
 
+@singledispatch
 def exhaust(
     probe: Probe,
     rows: Int[Tensor, "p m"],
@@ -21,8 +24,24 @@ def exhaust(
     memory: int = 1 << 28,
     progress: Progress = silent,
 ) -> Outcome:
-    """What each word of m tokens does in the place of each of these words (sets of m rows)."""
-    if rows.shape[1] > 1 or not isinstance(probe, AttentionProbe) or probe.X.device.type != "cpu":
+    """What each word of m tokens does in the place of each of these words (sets of m rows).
+
+    Any map: each candidate through the Probe. Faster ways are registered by the type of the Probe.
+    """
+    return _one_by_one(probe, rows, within, memory, progress)
+
+
+@exhaust.register(AttentionProbe)
+def _by_substitution(
+    probe: AttentionProbe,
+    rows: Int[Tensor, "p m"],
+    within: Replacements,
+    *,
+    memory: int = 1 << 28,
+    progress: Progress = silent,
+) -> Outcome:
+    """Attention: all words of one token in a few matrix products; what may have cancelled is computed again."""
+    if rows.shape[1] > 1 or probe.X.device.type != "cpu":
         return _one_by_one(probe, rows, within, memory, progress)
     places = rows[:, 0]
     substitution = Substitution(probe, places)
@@ -47,7 +66,6 @@ def _one_by_one(
     progress: Progress,
     some: Int[Tensor, " words"] | None = None,
 ) -> Outcome:
-    """Any map: each candidate through the Probe."""
     change2, distance2 = [], []
     for count, row in enumerate(rows):
         near = probe.near(tuple(row.tolist()))

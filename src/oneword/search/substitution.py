@@ -19,7 +19,7 @@ from torch import Tensor
 
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.leave_one_out import LeaveOneOut
-from oneword.maps.scores import GroupedScore, Softmax
+from oneword.maps.scores import GroupedScore
 from oneword.progress import Progress
 from oneword.search import kernels
 from oneword.search.kernels import VOID, Array
@@ -220,7 +220,7 @@ def _spare(
 ) -> Float[Tensor, "p n"]:
     """1 − p; void in row i and in sharp rows, which are added up by themselves."""
     spare = around.spare.clone()
-    if score.normalised and not isinstance(score, Softmax):
+    if score.normalised and not score.logarithmic:
         spare[:, pool == 0] = 1 / VOID  # a row that attended to nothing: any new word takes it all
     spare.scatter_(1, i[:, None], VOID)
     return spare if around.sharp is None else spare.masked_fill_(around.sharp, VOID)
@@ -228,7 +228,7 @@ def _spare(
 
 def relative(score: GroupedScore, s: Float[Tensor, "b n"], pool: Float[Tensor, " n"]) -> Float[Tensor, "b n"]:
     """The mass of a score, relative to the mass that its row had."""
-    if isinstance(score, Softmax):
+    if score.logarithmic:
         return (s - pool).clamp_max_(HIGHEST).exp_()
     return (
         score.mass(s) * _inverse(torch.where(pool > 0, pool, torch.ones_like(pool)))
@@ -239,7 +239,7 @@ def relative(score: GroupedScore, s: Float[Tensor, "b n"], pool: Float[Tensor, "
 
 def masses(score: GroupedScore, t: Float[Tensor, "b n"], own: Float[Tensor, "b 1"]) -> tuple[Tensor, Tensor]:
     """The masses of a row's scores and of its own, up to a common factor if the score is normalised."""
-    if not isinstance(score, Softmax):
+    if not score.logarithmic:
         return score.mass(t), score.mass(own)
     top = torch.maximum(t.amax(1, keepdim=True), own)
     return (t - top).exp_(), (own - top).exp_()

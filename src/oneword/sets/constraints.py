@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -192,6 +192,24 @@ class Sphere(Constraint):
         return {"set": "Sphere", "norm": self.norm, "largest": self.largest, "shown": shown + near}
 
 
+# By the names that a person types: how each is made from the largest ‖Δ‖, where None is the set's own.
+SETS: dict[str, Callable[[float | None], Constraint]] = {
+    "ball": lambda largest: Ball(largest),
+    "sphere": lambda largest: Sphere(largest=largest),
+}
+
+
+def constraint(name: str, radius: float | None, d: int) -> Constraint:
+    """The set of this name for words of dimension d.
+
+    `radius` is the largest ‖Δ‖ in units of √d; None leaves it to the set (for the ball √d, the paper's). Raises
+    `UnknownNameError` for a name that is not in SETS.
+    """
+    if name not in SETS:
+        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {name!r}{did_you_mean(name, SETS)}")
+    return SETS[name](None if radius is None else radius * d**0.5)
+
+
 def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """v/‖v‖, and 0 for 0. Rescaled by the largest entry first: the norm of a tiny gradient would underflow."""
     largest = v.abs().amax(-1, keepdim=True)
@@ -213,21 +231,3 @@ def _positive(name: str, value: float | None) -> float | None:
     if value is not None and not (math.isfinite(value) and value > 0):
         raise RangeError(f"expected {name} > 0 and finite, got {value}")
     return None if value is None else float(value)
-
-
-# Sets that a person can name: from a radius in units of √d (None: as large as usual) and d.
-SETS: Mapping[str, Callable[[float | None, int], Constraint]] = {
-    "ball": lambda radius, d: Ball(None if radius is None else radius * math.sqrt(d)),
-    "sphere": lambda radius, d: Sphere(largest=None if radius is None else radius * math.sqrt(d)),
-}
-
-
-def constraint(name: str, d: int) -> Constraint:
-    """The set of this name, with a radius in units of √d after a colon: "ball", "ball:0.5", "sphere"."""
-    kind, _, radius = name.partition(":")
-    if kind not in SETS:
-        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {name!r}{did_you_mean(kind, SETS)}")
-    try:
-        return SETS[kind](float(radius) if radius else None, d)
-    except ValueError:
-        raise RangeError(f"expected a number after {kind}:, got {radius!r}: write {kind}:0.5, for example") from None

@@ -16,8 +16,10 @@ from torch import Tensor, nn
 
 from oneword._version import versions
 from oneword.bounds.certificate import Certify
-from oneword.errors import RangeError
+from oneword.errors import OnewordError, RangeError
+from oneword.maps import registry
 from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
+from oneword.maps.transformer import TransformerFeatures
 from oneword.progress import Progress, silent
 from oneword.result import Sensitivity
 from oneword.search.base import Search
@@ -27,9 +29,10 @@ from oneword.sup.replacements import tried
 from oneword.sup.task import Task, spots_of
 from oneword.sup.vectors import searched
 from oneword.text.context import Context, as_context
+from oneword.text.encoders import encode
 
-Text = Context | Tensor | np.ndarray | Sequence[Sequence[float]]
-Map = FeatureMap | nn.Module | Callable[[Tensor], Tensor]
+Text = str | Context | Tensor | np.ndarray | Sequence[Sequence[float]]
+Map = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor]
 
 
 class Options(TypedDict, total=False):
@@ -49,11 +52,11 @@ class Options(TypedDict, total=False):
 def sensitivity(phi: Map, x: Text, **options: Unpack[Options]) -> Sensitivity: ...
 @overload
 def sensitivity(
-    phi: Map, x: list[Context] | list[Tensor] | list[np.ndarray], **options: Unpack[Options]
+    phi: Map, x: list[str] | list[Context] | list[Tensor] | list[np.ndarray], **options: Unpack[Options]
 ) -> pd.DataFrame: ...
 def sensitivity(
     phi: Map,
-    x: Text | list[Context] | list[Tensor] | list[np.ndarray],
+    x: Text | list[str] | list[Context] | list[Tensor] | list[np.ndarray],
     *,
     within: Constraint | Replacements | None = None,
     words: int = 1,
@@ -68,25 +71,55 @@ def sensitivity(
 
     | argument | meaning |
     |---|---|
-    | `phi` | a FeatureMap, or any differentiable nn.Module or callable X ↦ φ(X) |
-    | `x` | a Context, an n × d array, or a list of those (→ a table, one line a text) |
-    | `within` | what may change: Ball() is ‖Δ‖ ≤ √d (in trained models ‖x_i‖), Vocabulary.of(encoder) real words |
-    | `words` | how many words change at once; more than one are chosen greedily among `positions` |
-    | `positions` | the words that may change; all by default |
-    | `search` | None: what suits the map; "quick": the same in a fraction of the time; or an Ascent(…) |
-    | `certify` | Certify(target, work, seconds), Certify.plain(), or False for no upper bound |
-    | `baseline` | random changes a word, for comparison; 0 draws none |
-    | `progress` | called with (stage, fraction done) while the work goes on |
-    """
+    | `phi` | a FeatureMap; any differentiable nn.Module or callable X ↦ φ(X); or a name: "attention", "rf", "drf-3", … with random weights, or a model ("minilm", a folder, a hub name), whose pooled vector is measured |
+    | `x` | a text as a string, a Context or an n × d array; or a list of those (→ a table, one line a text). A string is encoded by the model, or else by the embedded encoder in the precision of the map |
+    | `within` | what may change. None: what suits the map, Ball() for ‖Δ‖ ≤ √d, in trained models Ball(relative=1) for ‖Δ‖ ≤ ‖x_i‖. Also Sphere(), Vocabulary.of(encoder) for real words, Words, Vectors, a Constraint of one's own |
+    | `words` | how many words change at once (1); more than one are chosen greedily among `positions` |
+    | `positions` | the words that may change, by their numbers; None: all, [CLS] and [SEP] included unless `within` is a set of words |
+    | `search` | None: what suits the map; "quick": the same in a fraction of the time; or a Search such as Ascent(random=32), which is run as it is |
+    | `certify` | how hard to work on the upper bound: Certify(target=1.2, work=30, seconds=None), Certify.plain() for the closed form, False for none |
+    | `baseline` | random changes of each word (64), for comparison; 0: none |
+    | `seed` | of everything random (0), and of the weights of a map that is named |
+    | `progress` | called with the stage and the fraction done while the work goes on; ignored by default |
+
+    Returns a `Sensitivity`: `value` (attained), `upper` (certified, or None), one row a word in `per_word`, the change
+    in `delta`, and how all of it was made in `provenance`. It shows itself in a notebook and in a terminal.
+
+    Raises UnknownNameError for a name that neither a map nor a model has, TextError for a text without a word,
+    ShapeError, DTypeError, NonFiniteError or ZeroNormError for a text that does not fit the map, RangeError for numbers
+    out of range; all of them are `OnewordError`.
+
+        >>> import oneword as ow
+        >>> found = ow.sensitivity("attention", "I love her much", search="quick")
+        >>> found.word
+        'much'
+        >>> found.value <= found.upper
+        True
+    """  # noqa: E501 (a table has one line an argument)
     task = Task(within, words, positions, search, certify, baseline, seed, progress)
-    if isinstance(x, list) and x and isinstance(x[0], Context | Tensor | np.ndarray):
-        return pd.DataFrame([_measure(phi, as_context(text), task).summary() for text in x])
-    return _measure(phi, as_context(cast(Text, x)), task)
+    if isinstance(phi, str) and not registry.is_map(phi):
+        phi = _model(phi)
+    if isinstance(x, list) and x and isinstance(x[0], str | Context | Tensor | np.ndarray):
+        return pd.DataFrame([_measure(phi, text, task).summary() for text in x])
+    return _measure(phi, cast(Text, x), task)
 
 
-def _measure(phi: Map, text: Context, task: Task) -> Sensitivity:
+def _model(name: str) -> FeatureMap:
+    """The pooled vector of a model; where there is none of this name, a map may have been meant."""
+    try:
+        return TransformerFeatures.load(name, output="pooled")
+    except OnewordError as error:
+        raise type(error)(f"{error}{registry.similar_to(name)}") from None
+
+
+def _measure(phi: Map, x: Text, task: Task) -> Sensitivity:
     started = time.monotonic()
-    phi = phi if isinstance(phi, FeatureMap) else ModuleFeatures(phi)
+    if isinstance(phi, str):  # its weights fit the text
+        text = encode(x) if isinstance(x, str) else as_context(x)
+        phi = registry.draw(phi, text.n, text.d, seed=task.seed, dtype=text.X.dtype, device=text.X.device)
+    else:
+        phi = phi if isinstance(phi, FeatureMap) else ModuleFeatures(phi)
+        text = phi.encode(x) if isinstance(x, str) else as_context(x)
     text = phi.read(text)
     return measure_at(phi, phi.at(text.X), text, task, started)
 

@@ -146,7 +146,10 @@ def gaussian(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> Context:
-    """n Gaussian words on the sphere of radius √d, whose pairwise cosine is `cosine` on average."""
+    """n Gaussian words on the sphere of radius √d, whose pairwise cosine is `cosine` on average.
+
+    Drawn from `seed` (default 0), or from `generator`. Raises RangeError for sizes below 1 and cosines beyond 0 … 1.
+    """
     return _mixture(n, d, 1, cosine, cosine, "gaussian", seed, generator, dtype, device)
 
 
@@ -162,7 +165,10 @@ def clustered(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> Context:
-    """n words in `clusters` groups: average cosine `within` a group and `between` two groups."""
+    """n words in `clusters` groups: average cosine `within` a group and `between` two groups, each of norm √d.
+
+    Drawn from `seed` (default 0), or from `generator`. Raises RangeError unless 0 ≤ between ≤ within ≤ 1.
+    """
     return _mixture(n, d, clusters, within, between, "clustered", seed, generator, dtype, device)
 
 

@@ -46,11 +46,18 @@ class Corpus:
         text: str = "text",
         label: str | None = "label",
     ) -> Corpus:
-        """The embedded reviews, a file, the aclImdb folder or a hub name; `split` is of the latter two.
+        """A corpus by its name.
 
-        `text` and `label` name the columns of a table; a column called `label` may be missing, and label=None leaves
-        labels out. They are pos/neg, true/false, 1/0 or 1/−1. A .txt file has one text a line and no labels. Line
-        breaks of HTML become spaces. Rows that cannot be used are skipped with a warning.
+        | argument | meaning |
+        |---|---|
+        | `name` | the embedded reviews (the default), a file, the aclImdb folder or a hub name |
+        | `split` | of the folder or the hub: "train" (the default), "test", … |
+        | `revision` | of a hub name: a branch, tag or commit; None for the newest |
+        | `text`, `label` | columns of a table; one called "label" may be missing, and label=None leaves labels out |
+
+        Labels are pos/neg, true/false, 1/0 or 1/−1. A .txt file has one text a line and no labels. Line breaks of HTML
+        become spaces. Rows that cannot be used are skipped with a warning. Raises FileFormatError for a file that
+        cannot be read, UnknownNameError for a missing column, HubError if the hub does not answer.
         """
         columns = Columns(text, label)
         if not isinstance(name, str | Path):
@@ -79,7 +86,7 @@ class Corpus:
 
     @classmethod
     def of(cls, texts: Iterable[str], labels: Iterable[Any] | None = None, *, name: str = "given") -> Corpus:
-        """A corpus of texts at hand."""
+        """A corpus of texts at hand, with a label each or none. Raises ShapeError unless there are as many labels."""
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             raise TextError(f"expected a list of texts, got {shown(texts)}: write ['one text', …]")
         if not (labels is None or isinstance(labels, Iterable)):

@@ -67,10 +67,19 @@ class Encoder:
 
     @classmethod
     def load(cls, name: str | Path = "minilm", *, revision: str | None = None, layer: Layer = 0) -> Encoder:
-        """The embedded encoder ("minilm"), a folder, a table of word vectors (.txt, .vec, .npz), or a name on a hub.
+        """An encoder by its name.
 
-        `layer="bare"` takes the word embeddings alone, which do not depend on the position; a table of vectors has
-        nothing else. `revision` is for the hub alone.
+        | argument | meaning |
+        |---|---|
+        | `name` | "minilm" (embedded, the default), a folder, a table of word vectors (.txt, .vec, .npz), a hub name |
+        | `revision` | of a hub name: a branch, tag or commit; None for the newest |
+        | `layer` | 0 (the default), or "bare": word embeddings alone, which do not depend on the position |
+
+        Raises FileFormatError for files that are missing or cannot be read, HubError if the hub does not answer,
+        MissingExtraError if "minilm" is not installed. A table of vectors has no layer but "bare".
+
+            encoder = Encoder.load("minilm")
+            encoder.encode("I love her smile.").words
         """
         if isinstance(layer, bool) or not isinstance(layer, int | str) or layer not in (0, "bare"):
             raise UnknownNameError(f"expected layer=0 or layer='bare', got {layer!r}")
@@ -205,7 +214,9 @@ class Encoder:
     ) -> Context:
         """A text as the maps see it. The tokens of a word are its rows; [CLS] and [SEP] are words of their own.
 
-        Words that a table of vectors does not have are left out, and named in `source["skipped"]`.
+        `d` keeps the first d coordinates (default: all), `special=False` leaves out what the tokenizer adds. Words that
+        a table of vectors does not have are left out, and named in `source["skipped"]`. Raises TextError for a text
+        without words, RangeError for one that is too long.
         """
         read = self._read(text)
         self.check_length(len(read.ids) + (sum(map(len, self.around)) if special else 0))
@@ -350,7 +361,13 @@ class Encoder:
 
 
 def encode(text: str, encoder: str | Encoder = "minilm", *, d: int | None = None) -> Context:
-    """A text as a Context: layer 0 of an encoder, first d coordinates, every row of norm √d."""
+    """A text as a Context: layer 0 of an encoder, first d coordinates (default: all), every row of norm √d.
+
+    `encoder` is one of `Encoder.load`, or its name ("minilm" by default). Raises what `Encoder.load` and
+    `Encoder.encode` raise.
+
+        text = ow.encode("I love her smile.", d=96)
+    """
     if not isinstance(encoder, Encoder):
         check_string(text)  # before a download
         encoder = Encoder.load(encoder)
@@ -366,7 +383,7 @@ def _load(
 ) -> Encoder:
     """The encoder in a folder; `stamp` makes a folder whose files changed another folder."""
     folder.check_files()
-    read = families.read(folder, layer)
+    read = families.read_layer0(folder, layer)
     tokenizer = folder.tokenizer()
     needed = 1 + max(tokenizer.get_vocab().values(), default=0)
     if needed > len(read.layer0.word):

@@ -125,8 +125,8 @@ class FirstAttention:
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """What a folder says about layer 0; `longest` is how many tokens a text may have."""
+class FamilyLayer0:
+    """Layer 0 of a model as its folder says; `longest` is how many tokens a text may have, `pad` the padding token."""
 
     layer0: Layer0
     longest: int
@@ -134,8 +134,11 @@ class Read:
     attention: FirstAttention | None
 
 
-def read(folder: ModelFolder, layer: Layer) -> Read:
-    """Layer 0 of the model in a folder, or its bare word embeddings."""
+def read_layer0(folder: ModelFolder, layer: Layer) -> FamilyLayer0:
+    """Layer 0 of the model in a folder; its bare word embeddings for layer="bare".
+
+    Raises FileFormatError for a family that is not in `FAMILIES`, and where tensors or settings do not fit together.
+    """
     kind, places = folder.config.get("model_type"), folder.config.get("position_embedding_type", "absolute")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None or places != "absolute":
@@ -152,11 +155,11 @@ def read(folder: ModelFolder, layer: Layer) -> Read:
     word = _tensor(folder, family, family.word, None, None if family.projection or layer == "bare" else width)
     pad = _padding(folder, family, len(word))
     if layer == "bare":
-        return Read(Layer0(word), NO_LIMIT, pad, None)
+        return FamilyLayer0(Layer0(word), NO_LIMIT, pad, None)
     found = _layer0(folder, family, word, width, pad)
     longest = folder.size(family.positions) if found.places is None else len(found.places)
     attention = None if family.query is None else FirstAttention(folder, family, heads)
-    return Read(found, longest, pad, attention)
+    return FamilyLayer0(found, longest, pad, attention)
 
 
 def _layer0(folder: ModelFolder, family: Family, word: Tensor, width: int, pad: int) -> Layer0:

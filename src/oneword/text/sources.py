@@ -85,7 +85,7 @@ def reach_hub(name: str, remedy: str) -> None:
     constants = _hub_constants()
     if constants.HF_HUB_OFFLINE:
         raise HubError(f"expected {name!r} from the hub, got HF_HUB_OFFLINE, which forbids it: unset it, or {remedy}")
-    trouble = (_questions.pop(constants.ENDPOINT, None) or _Question(constants.ENDPOINT)).answer()
+    trouble = (_preflights.pop(constants.ENDPOINT, None) or _Preflight(constants.ENDPOINT)).answer()
     if trouble is not None:
         raise HubError(f"expected a hub that can be reached for {name!r}, got none ({trouble}): {remedy}")
 
@@ -97,7 +97,7 @@ def expect_hub(name: str) -> None:
         return
     constants = _hub_constants()
     if not constants.HF_HUB_OFFLINE:
-        _questions[constants.ENDPOINT] = _Question(constants.ENDPOINT)
+        _preflights[constants.ENDPOINT] = _Preflight(constants.ENDPOINT)
 
 
 def _hub_constants() -> Any:
@@ -106,7 +106,7 @@ def _hub_constants() -> Any:
     return import_module(f"{HUB.module}.constants")
 
 
-class _Question:
+class _Preflight:
     """Whether an address answers. In a thread: a socket's timeout does not cover the search for the host's address."""
 
     def __init__(self, address: str) -> None:
@@ -121,7 +121,7 @@ class _Question:
         return self._outcome[0] if self._outcome else f"no answer in {PREFLIGHT_SECONDS:g} s"
 
 
-_questions: dict[str, _Question] = {}  # by address, asked and not yet answered for
+_preflights: dict[str, _Preflight] = {}  # by address, started and not yet waited for
 
 
 def download(

@@ -54,7 +54,7 @@ class Request:
     most: int = MOST
     top: int = 3
     d: int | None = None
-    dtype: torch.dtype = torch.float32  # twice as fast; six digits, of which a person reads two
+    dtype: torch.dtype = torch.float32
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Request:
                 f"expected words= a Vocabulary, a list of words, None (all) or False (none), got {words!r}"
             )
         if isinstance(self.within, str):
-            constraint(self.within, 1)  # a name that is none is refused before the work
+            constraint(*self._named, 1)  # a name that is none is refused before the work
         Effort.of(self.effort, 1)  # an unknown level is refused before the work
 
     def effort_for(self, tokens: int) -> Effort:
@@ -80,16 +80,27 @@ class Request:
 
     def map_constraint(self, d: int) -> Constraint:
         """The allowed changes for maps: ‖Δ‖ ≤ √d unless others were asked for."""
-        return constraint(self.within or "ball", d) if not isinstance(self.within, Constraint) else self.within
+        return self.within if isinstance(self.within, Constraint) else constraint(*self._named, d)
 
     def model_constraint(self) -> Constraint:
         """The allowed changes for models: ‖Δ‖ ≤ ‖x‖, the norm of the word, unless others were asked for."""
         if isinstance(self.within, Constraint):
             return self.within
-        name, _, radius = (self.within or "ball").partition(":")
+        name, radius = self._named
         if name != "ball":
             raise RangeError(f"expected within='ball' for models, whose words have norms of their own, got {name!r}")
-        return Ball(relative=float(radius or 1.0))
+        return Ball(relative=1.0 if radius is None else radius)
+
+    @property
+    def _named(self) -> tuple[str, float | None]:
+        """The name of a set and its radius, for "ball:0.5"; the ball unless another was named."""
+        name, _, radius = str(self.within or "ball").partition(":")
+        try:
+            return name, float(radius) if radius else None
+        except ValueError:
+            raise RangeError(
+                f"expected a number after {name}:, got {radius!r}: write {name}:0.5, for example"
+            ) from None
 
     def real_words(self, encoder: Encoder | None) -> Replacements | None:
         """The real words to try, as this encoder takes them; None where there are none."""

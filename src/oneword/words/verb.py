@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from oneword.bounds.certificate import Certify
-from oneword.errors import MissingExtraError, RangeError, UnknownNameError
+from oneword.errors import OnewordError, RangeError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap
 from oneword.maps.transformer import TransformerFeatures
@@ -83,7 +83,7 @@ def measure(
     | `special`, `per_token` | False | special tokens may change; every token is a word |
     | `window`, `most` | 250, 25000 | tokens that maps read at once, and tokens in all |
     | `top` | 3 | replacements kept for each word |
-    | `d`, `dtype`, `device` | None, float32, "cpu" | coordinates kept, precision, device |
+    | `d`, `dtype`, `device` | None, None, "cpu" | coordinates kept; precision (of the map, else float32); device |
     | `progress`, `show` | | called with (stage, fraction), and with the table so far after each stage |
 
     Returns a `WordTable`; its `words` is a DataFrame with one row a text, word, subject and seed.
@@ -91,6 +91,7 @@ def measure(
     Raises an `OnewordError`: `UnknownNameError` for a name that is no map or model, `TextError` for a text without
     words, `RangeError` for values out of range.
 
+        >>> import oneword as ow
         >>> table = ow.measure("I love her much", by="attention", effort="quick", seeds=1)
         >>> list(table.words["word"])
         ['I', 'love', 'her', 'much']
@@ -98,20 +99,37 @@ def measure(
     given = [texts] if isinstance(texts, str | Context) else list(texts)
     if not given:
         raise RangeError("expected at least one text, got none")
-    request = _request(options)
+    request = _request(options, given, by)
     chosen, notes = _subjects(by, request)
     jobs = _Jobs(given, chosen, encoder, request)
     return jobs.run(progress, show, notes)
 
 
-def _request(options: Options) -> Request:
-    fields: dict[str, Any] = dict(options)
+def _request(options: Options, texts: Sequence[str | Context], by: By | Sequence[By] | None) -> Request:
+    fields: dict[str, Any] = {"dtype": _dtype(texts, _listed(by)), **options}
     if fields.get("positions") is not None:
         fields["positions"] = tuple(fields["positions"])
     unknown = set(fields) - set(Request.__dataclass_fields__)
     if unknown:
         raise TypeError(f"measure() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     return Request(**fields)
+
+
+def _dtype(texts: Sequence[str | Context], by: Sequence[By]) -> torch.dtype:
+    """That of one's own maps and arrays; else float32, which is twice as fast: a person reads two of its six digits."""
+    for each in by:
+        if isinstance(each, nn.Module) and not isinstance(each, TransformerFeatures):
+            weights = next((w for w in [*each.parameters(), *each.buffers()] if w.is_floating_point()), None)
+            if weights is not None:
+                return weights.dtype
+    arrays = [text.X.dtype for text in texts if isinstance(text, Context)]
+    return arrays[0] if arrays else torch.float32
+
+
+def _listed(by: By | Sequence[By] | None) -> list[By]:
+    if by is None:
+        return []
+    return list(by) if isinstance(by, Sequence) and not isinstance(by, str) else [by]
 
 
 # Subjects -------------------------------------------------------------------------------------------------------------
@@ -121,10 +139,11 @@ def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapS
     """What was named, each under a name of its own; and a note where the default model is not there."""
     if by is None:
         return _default(request)
-    given: list[By] = list(by) if isinstance(by, Sequence) and not isinstance(by, str) else [by]
+    given = _listed(by)
     if not given:
         raise RangeError("expected at least one map or model, got none: choose one")
-    registry.each_once([each for each in given if isinstance(each, str)])
+    names = [each for each in given if isinstance(each, str)]
+    registry.each_once(names) if names else None
     return _distinct([subject_of(each, request) for each in given]), []
 
 
@@ -143,13 +162,10 @@ def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
     if not isinstance(by, str):
         name = getattr(by, "__name__", type(by).__name__)
         return MapSubject(name, name, own=by)
-    try:
-        return MapSubject.named(by)
-    except UnknownNameError as unknown:
-        return ModelSubject(load_model(by, request, unknown))
+    return MapSubject.named(by) if registry.is_map(by) else ModelSubject(_model(by, request))
 
 
-def load_model(name: str, request: Request, unknown: UnknownNameError | None = None) -> TransformerFeatures:
+def _model(name: str, request: Request) -> TransformerFeatures:
     """A model by its name; `name@random` has the same architecture with random weights."""
     trained = name.removesuffix(RANDOM)
     seed = request.seed if name.endswith(RANDOM) else None
@@ -157,10 +173,8 @@ def load_model(name: str, request: Request, unknown: UnknownNameError | None = N
         return TransformerFeatures.load(
             trained, output="pooled", dtype=request.dtype, device=request.device, random_init=seed
         )
-    except MissingExtraError:
-        raise
-    except UnknownNameError:
-        raise unknown or UnknownNameError(f"expected a model, got {name!r}") from None
+    except OnewordError as error:  # where there is no model of this name, a map may have been meant
+        raise type(error)(f"{error}{registry.similar_to(name)}") from None
 
 
 def _distinct(subjects: list[MapSubject | ModelSubject]) -> list[MapSubject | ModelSubject]:

@@ -11,6 +11,7 @@ from oneword.experiments.cell import Cell, choice
 from oneword.experiments.cells.learning import LearningCell
 from oneword.experiments.cells.sensitivity import ReviewCell, SensitivityCell
 from oneword.experiments.cells.trained import AttentionMapCell, TrainedCell
+from oneword.experiments.own_maps import OwnMap
 
 __all__ = [
     "KINDS",
@@ -36,6 +37,8 @@ def from_dict(spec: Mapping[str, Any]) -> Cell:
     for name in given:
         if name not in known:
             raise UnknownNameError(f"expected fields of a {kind.kind} cell, got {name!r}{did_you_mean(name, known)}")
+    if isinstance(given.get("own"), str):
+        given["own"] = OwnMap(given["map"], given["own"])
     try:
         return kind(**given)
     except TypeError as error:  # a field without a default is missing

@@ -13,10 +13,8 @@ from oneword.errors import RangeError
 from oneword.experiments import costs
 from oneword.experiments.cell import TextCell, choice, real, whole
 from oneword.experiments.draws import Drawn, draw_maps, draw_text, trial_seed
-from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import RandomFeatures
-from oneword.maps.rescored_probe import RescoredProbe
 from oneword.memory import batch_size
 from oneword.random import stream
 from oneword.result import Sensitivity
@@ -134,16 +132,16 @@ class SensitivityCell(TextCell):
     @torch.no_grad()
     def _beside(self, drawn: Drawn, phi: FeatureMap, found: Sensitivity) -> dict[str, Any]:
         """Attention on the changed word before and after, and what random words of the vocabulary do there."""
-        # Weights that are not normalised are no shares.
-        shares = self.map in ("attention", "attention-relu", "attention-sparsemax") and self.changed == 1
-        if not (self.real_words or shares):
+        attends = self.changed == 1 and not self.layered
+        if not (self.real_words or attends):
             return {}
         probe = phi.at(drawn.text.X)
         out: dict[str, Any] = {}
-        if shares and isinstance(probe, AttentionProbe | RescoredProbe):
+        if attends:
             i = torch.tensor([found.rows[0]])
-            y = probe.X[i] + found.delta.reshape(1, -1)
-            out |= {"mass_before": float(probe.P[:, i].mean()), "mass_after": float(probe.attention(y, i).mean())}
+            shares = probe.attention_shares(probe.X[i] + found.delta.reshape(1, -1), i)
+            if shares is not None:
+                out |= {"mass_before": float(shares[0].mean()), "mass_after": float(shares[1].mean())}
         if self.real_words:
             seed = trial_seed(self, "real")
             y = torch.stack([drawn.real_words(self.real_words, row, seed) for row in found.rows], 1)

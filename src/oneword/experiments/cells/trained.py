@@ -15,7 +15,6 @@ from oneword.experiments import costs
 from oneword.experiments.cell import Cell, choice, name_or_path, several, whole
 from oneword.maps.outputs import OUTPUTS
 from oneword.maps.transformer import TransformerFeatures
-from oneword.maps.transformer_probe import TransformerProbe
 from oneword.random import stream
 from oneword.search.frugal import FrugalAscent
 from oneword.sets.vocabulary import Vocabulary
@@ -100,7 +99,6 @@ class TrainedCell(Cell):
         phi = self._phi()
         text, corpus = self._text(phi)
         probe = phi.at(text.X)
-        assert isinstance(probe, TransformerProbe)
         seed = int(stream(self.seed, "search", self.trial, self.n).integers(1 << 62))
         found, random = sup_and_words(
             phi, probe, text, self._spots(text), Vocabulary.of(phi.encoder), self.real_words,

@@ -7,6 +7,7 @@ g(s)/(rest + g(s)), or g(s). Sparsemax has no such property: its threshold depen
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -34,6 +35,20 @@ class Score(ABC):
         """Whether slopes jump where outputs are largest: where a row stops attending to a word, say."""
         return False
 
+    @property
+    def can_vanish(self) -> bool:
+        """Whether a row may come to attend to nothing, all of its weights being 0."""
+        return False
+
+    @property
+    def largest(self) -> float:
+        """No weight is larger in size."""
+        return 1.0 if self.normalised else math.inf
+
+    def weight_gain(self, n: int) -> float:
+        """How far the weights of a row of n words may move together, for scores that move by 1 each; if normalised."""
+        return n - 1
+
     @abstractmethod
     def attend(self, s: Tensor) -> Tensor:
         """The weights of whole rows of scores."""
@@ -42,6 +57,11 @@ class Score(ABC):
 @dataclass(frozen=True)
 class GroupedScore(Score):
     """A score function with weights g(s)/Σg or g(s); g never falls as s rises."""
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether `mass` and `rest` are logarithms."""
+        return False
 
     @abstractmethod
     def pull(self, weights: Tensor, s: Tensor, gradient: Tensor) -> Tensor:

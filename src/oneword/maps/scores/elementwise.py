@@ -52,6 +52,10 @@ class Sigmoid(ElementwiseScore):
     def name(self) -> str:
         return "sigmoid"
 
+    @property
+    def largest(self) -> float:
+        return 1.0
+
     def mass(self, s: Tensor) -> Tensor:
         return torch.sigmoid(s)
 

@@ -23,6 +23,13 @@ class Softmax(GroupedScore):
     def name(self) -> str:
         return "softmax"
 
+    @property
+    def logarithmic(self) -> bool:
+        return True
+
+    def weight_gain(self, n: int) -> float:
+        return 1.0  # shares move by less than the scores
+
     def attend(self, s: Tensor) -> Tensor:
         return torch.softmax(s, -1)
 
@@ -63,6 +70,10 @@ class ReLU(GroupedScore):
     @property
     def kinked(self) -> bool:
         return self.normalise  # a row that attends to one word alone gives all of it
+
+    @property
+    def can_vanish(self) -> bool:
+        return True
 
     def attend(self, s: Tensor) -> Tensor:
         g = s.clamp_min(0)

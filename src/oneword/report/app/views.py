@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.report.compare.compared import Tables, names_of
-from oneword.report.compare.page import attention_maps, pair_cards, pair_columns
+from oneword.report.comparison import Tables, names_of
+from oneword.report.comparison_page import attention_maps, pair_cards, pair_columns
 from oneword.report.templating import page_template
 from oneword.report.words.figures import lengths_plot
 from oneword.report.words.lines import Line, pieces, scales

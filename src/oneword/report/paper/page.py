@@ -1,7 +1,7 @@
 """The report as one HTML file: works from the disk, without a network, in light and dark.
 
-Everything is inside: plotly's script once, the charts as data, the style. A content security policy forbids every
-request. All texts go through jinja2's escaping; texts inside charts are escaped by `charts`.
+Everything is inside: Vega's script once, the plots as data, the style. A content security policy forbids every request,
+and code in texts. All texts go through jinja2's escaping.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.files import write_whole
-from oneword.report.looks import MAPS, OBJECTIVES
-from oneword.report.paper.charts import charts
+from oneword.plot.interactive import OPTIONS, script, specifications
+from oneword.report.looks import MAPS, OBJECTIVES, maps_in
 from oneword.report.paper.claims import by_chance
 from oneword.report.paper.figures import figures, fit_of
-from oneword.report.paper.series import complete, error_bound, first_family, lessons, of_kind, of_map, one_word, widest
-from oneword.report.paper.taught import pupils
+from oneword.report.paper.learning import by_length
 from oneword.report.table import SIGNS, shown
-from oneword.report.templating import missing_for_pages, page_template
+from oneword.report.templating import missing_for_pages, page_template, write_page
 
+TEMPLATE = "report.html.j2"
 MOST_ENTRIES = 30  # of a list that is shown
 ROUNDING = 1e-12  # an error below is 0: squares of what rounding leaves
 # What tells one text under one map from another; the first trial goes first.
@@ -30,7 +29,7 @@ ANSWERS = {True: ("holds", "good"), False: ("fails", "bad"), None: ("open", "uns
 
 
 def render(
-    table: pd.DataFrame,
+    rows: Mapping[str, pd.DataFrame],
     claims: Sequence[Mapping[str, Any]],
     run: Mapping[str, Any],
     path: Path,
@@ -38,51 +37,44 @@ def render(
 ) -> Path:
     """Write the page of a run.
 
-    `claims` are the claims of the verdict as plain values (`Claim.to_json`), `run` is what run.json holds, `fits` is
-    what `experiments.rows.fits` makes of the table; without it no fits and slopes are drawn.
+    | argument | meaning |
+    |---|---|
+    | `rows` | the rows of each figure and table, from `experiments.rows.figure_rows` |
+    | `claims` | the claims of the verdict as plain values (`Claim.to_json`) |
+    | `run` | what run.json holds |
+    | `fits` | the exponents, from `experiments.rows.fits`; without them no fits and slopes are drawn |
     """
-    template, script = _extra()
+    check_installed()
     drawn: list[dict[str, Any]] = []
-    for figure in figures(table, fits):
+    for figure in figures(rows, fits):
         about = {"id": figure.id, "title": figure.title, "caption": figure.caption, "missing": figure.missing}
-        drawn.append(about | {"charts": charts(figure), "plot": figure})
-    table = complete(table)
-    text = template.render(
-        claims=[_claim(claim, {figure["id"] for figure in drawn if figure["charts"]}) for claim in claims],
+        drawn.append(about | {"specs": specifications(figure), "plot": figure})
+    return write_page(
+        TEMPLATE,
+        path,
+        claims=[_claim(claim, {figure["id"] for figure in drawn if figure["specs"]}) for claim in claims],
         chance=by_chance(claim.get("intervals", 0) for claim in claims),
-        cards=[_judged(claims), *headlines(table, fits)],
+        cards=[_judged(claims), *headlines(rows, fits)],
         figures=drawn,
-        specs={
-            f"{figure['id']}/{index}": {"data": spec["data"], "layout": spec["layout"]}
-            for figure in drawn
-            for index, spec in enumerate(figure["charts"])
-        },
-        objectives=objective_lines(table),
-        reviews=reviews(table),
-        encoders=sorted(set(table["encoder"].dropna())),
+        specs={f"{figure['id']}/{index}": spec for figure in drawn for index, spec in enumerate(figure["specs"])},
+        options=OPTIONS,
+        objectives=objective_lines(rows["objectives"]),
+        reviews=reviews(rows["reviews"]),
+        encoders=sorted(set(rows["all"]["encoder"].dropna())),
         meanings=[],
         command=str(run.get("command", "")),
-        facts=[("", list(_facts(run, table)))],
-        plotly=script,
+        facts=[("", list(_facts(run, rows["all"])))],
+        vega=script(),
     )
-    write_whole(path, text.encode())
-    return path
 
 
 def check_installed() -> None:
     """Raise MissingExtraError where `render` would: before the work that a page is to show, not after it."""
-    _extra()
-
-
-def _extra() -> tuple[Any, Any]:
-    """The template and plotly's script, of the packages of the extra `page`."""
-    template = page_template("report.html.j2")
+    page_template(TEMPLATE)
     try:
-        from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
+        import vl_convert  # noqa: F401
     except ImportError as error:
         raise missing_for_pages(error) from None
-    return template, Markup(get_plotlyjs())
 
 
 def _claim(claim: Mapping[str, Any], drawn: set[str]) -> dict[str, Any]:
@@ -99,17 +91,16 @@ def _judged(claims: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return _card(f"{holds} of {len(claims)}", label, "judged by 95 % intervals from the results alone")
 
 
-def headlines(table: pd.DataFrame, fits: pd.DataFrame | None) -> list[dict[str, str]]:
+def headlines(rows: Mapping[str, pd.DataFrame], fits: pd.DataFrame | None) -> list[dict[str, str]]:
     """The few numbers to remember; each says what it is and which kind of number it is."""
-    curves = one_word(table)
     return [
         card
         for card in (
-            _level(curves, "attention", "softmax attention", fits),
-            _level(curves, "rf", "a fully connected layer", fits),
-            _moved(curves),
-            _aligned(lessons(table, "lowest-alignment")),
-            _learnt(lessons(table, "frontier")),
+            _level(_longest(rows["contrast"], "attention"), "softmax attention", fits),
+            _level(_longest(rows["contrast"], "rf"), "a fully connected layer", fits),
+            _moved(_longest(rows["mass"], "attention")),
+            _aligned(rows["lowest-alignment"]),
+            _learnt(rows["frontier-points"]),
         )
         if card
     ]
@@ -119,14 +110,13 @@ def _card(value: str, label: str, note: str) -> dict[str, str]:
     return {"value": value, "label": label, "note": note}
 
 
-def _longest(rows: pd.DataFrame) -> pd.DataFrame:
-    """The trials of the longest texts, of one family of words at the largest d."""
-    rows = widest(rows[rows["words_from"] == first_family(rows)])
+def _longest(rows: pd.DataFrame, map_: str) -> pd.DataFrame:
+    """The trials of the longest texts under one map."""
+    rows = rows[rows["map"] == map_]
     return rows[rows["n"] == rows["n"].max()]
 
 
-def _level(curves: pd.DataFrame, map_: str, name: str, fits: pd.DataFrame | None) -> dict[str, str] | None:
-    rows = _longest(of_map(curves, map_))
+def _level(rows: pd.DataFrame, name: str, fits: pd.DataFrame | None) -> dict[str, str] | None:
     if rows.empty:
         return None
     upper, fit = rows["upper"].median(), fit_of(rows, fits)
@@ -135,12 +125,11 @@ def _level(curves: pd.DataFrame, map_: str, name: str, fits: pd.DataFrame | None
     about = "one position, median" if one else "median"
     note += f"certified ({about}): at most {upper:.3g}" if pd.notna(upper) else "not certified"
     note += "" if fit is None else f"; exponent in n: {shown(fit['slope'], 2)}"
-    label = f"S of {name} ({MAPS[map_].name.partition(' ')[0]}) for texts of {rows['n'].max():g} words"
+    label = f"S of {name} ({MAPS[rows['map'].iloc[0]].name.partition(' ')[0]}) for texts of {rows['n'].max():g} words"
     return _card(f"≥ {rows['value'].median():.3g}", label, note)
 
 
-def _moved(curves: pd.DataFrame) -> dict[str, str] | None:
-    rows = _longest(of_map(curves[curves["mass_after"].notna()], "attention"))
+def _moved(rows: pd.DataFrame) -> dict[str, str] | None:
     if rows.empty:
         return None
     before, after = 100 * rows["mass_before"].median(), 100 * rows["mass_after"].median()
@@ -167,30 +156,29 @@ def _learnt(frontier: pd.DataFrame) -> dict[str, str] | None:
     points = points[points["training"] == points["training"].max()]
     if points.empty:
         return None
-    g, err, bound = points["g"].max(), points["err"].median(), error_bound(points, "g").median()
+    g, err, bound = points["g"].max(), points["err"].median(), points["bound_at_g"].median()
     label = f"lowest error of RAF on the changed text under γ ≤ {g:g}; RF at such lengths keeps {bound:.2g} or more"
-    note = f"attained by changes that were found, median of {len(points)} lessons, {points['training'].iloc[0]}"
+    note = f"attained by changes that were found, median of {len(points)} new texts, {points['training'].iloc[0]}"
     return _card("0" if err < ROUNDING else f"≤ {err:.2g}", label, note)
 
 
-def objective_lines(table: pd.DataFrame) -> dict[str, Any]:
-    """The three objectives side by side: means over lessons, and how often the bound of RF is undercut."""
-    rows = lessons(table)
-    rows = rows.assign(under=(rows["err"] < error_bound(rows)).astype("float64"))
+def objective_lines(rows: pd.DataFrame) -> dict[str, Any]:
+    """The three objectives side by side: means over new texts, and how often the bound of RF is undercut."""
+    rows = rows.assign(under=(rows["err"] < rows["bound"]).astype("float64"))
     lines = []
-    for name, pupil in pupils(rows):
-        for training, some in pupil.groupby("training"):
+    for name, _, own in by_length(rows):
+        for training, some in own.groupby("training"):
             each = [some[some["objective"] == objective] for objective in OBJECTIVES]
             columns = ["err", "gamma", "alignment", "under"]
             cells = [chosen[columns].mean().to_dict() if len(chosen) else None for chosen in each]
-            lines.append({"map": name, "training": training, "cells": cells, "lessons": max(map(len, each))})
+            lines.append({"map": name, "training": training, "cells": cells, "texts": max(map(len, each))})
     return {"names": [look.name for look in OBJECTIVES.values()], "lines": lines}
 
 
-def reviews(table: pd.DataFrame) -> list[dict[str, Any]]:
+def reviews(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """One review under each map, that of its first trial: its words in order, coloured by how sensitive they are."""
     out = []
-    for map_, trials in of_kind(table, "review").groupby("map", sort=True):
+    for look, trials in sorted(maps_in(rows), key=lambda each: str(each[1]["map"].iloc[0])):
         _, rows = next(iter(trials.groupby(ONE_TEXT, sort=True, dropna=False)))
         rows = rows.sort_values("position", kind="stable")
         low, high = rows["value"].min(), rows["value"].max()
@@ -205,7 +193,7 @@ def reviews(table: pd.DataFrame) -> list[dict[str, Any]]:
             for line in rows.to_dict("records")
         ]
         label = {1: "a positive review", -1: "a negative review"}.get(rows["label"].iloc[0], "a text")
-        about = {"map": MAPS[str(map_)].name, "label": label, "n": len(rows), "low": low, "high": high}
+        about = {"map": look.name, "label": label, "n": len(rows), "low": low, "high": high}
         out.append(about | {"words": words})
     return out
 
@@ -219,7 +207,7 @@ def _facts(run: Mapping[str, Any], table: pd.DataFrame) -> Iterator[tuple[str, s
             if table[name].notna().any():
                 yield name, ", ".join(sorted(set(table[name].dropna())))
     for name, value in run.items():
-        if name not in ("command", "inputs") and value not in (None, ""):
+        if name not in ("command", "format", "inputs") and value not in (None, ""):
             yield name.replace("_", " "), _flat(value)
     if "seed" not in run and table["seed"].notna().any():
         yield "seeds", ", ".join(f"{seed:g}" for seed in sorted(table["seed"].dropna().unique()))

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import pandas as pd
 
 from oneword.plot import Look, Panel, Plot, numbers
-from oneword.report.paper.captions import CAPTIONS
 
 BOUND = Look("", "ink")
 
 
-def figure_of(id_: str, panels: Iterable[Panel], missing: str, *, share_y: bool = False, encoder: str = "") -> Plot:
+def figure_of(
+    id_: str, title: str, caption: str, panels: Iterable[Panel], missing: str, *, share_y: bool = False
+) -> Plot:
+    """A figure. The caption says which kind of number is drawn; `missing`, which rows a figure without panels lacks."""
     each = tuple(panels)
-    title, caption = CAPTIONS[id_]
-    caption = caption.replace("{encoder}", encoder)
     return Plot(id_, title, caption, each, "" if each else f"no rows with {missing}", share_y)
 
 

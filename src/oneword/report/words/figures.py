@@ -8,7 +8,7 @@ import pandas as pd
 from oneword.errors import RangeError
 from oneword.plot import Axis, Heat, Look, Mark, Panel, Plot, numbers
 from oneword.plot.print import NAMED, Drawing, draw
-from oneword.report.compare.figures import heads
+from oneword.report.comparison_page import heads
 from oneword.report.looks import KINDS
 from oneword.report.paper.figures import LENGTH
 from oneword.report.table import shown

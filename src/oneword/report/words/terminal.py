@@ -63,7 +63,7 @@ class WordsView:
                     for line in together(table, part):
                         yield Text(visible(line))
         if len(table.parts) > 1:
-            yield from _summary(table.parts, options.max_width, several_texts=len(table.texts) > 1)
+            yield from _summary(table.parts, several_texts=len(table.texts) > 1)
         for part in table.parts[:1]:
             yield Text(visible(headline(part)), style="bold")
         for line in [*meanings(table), *table.notes]:
@@ -115,7 +115,7 @@ class WordsView:
         yield grid
         hidden = len(parts[0].words) - len(first)
         if hidden:
-            yield Text(f"… and {hidden} less sensitive words: --html, --table or --json has them all", style="dim")
+            yield Text(f"… and {hidden} less sensitive words: the page and the files have them all", style="dim")
         yield Text()
 
     def _cell(self, column: Column, line: Line | None, part: Part) -> Text:
@@ -222,16 +222,16 @@ def strip(shares: Sequence[float]) -> Text:
     return out
 
 
-def _summary(parts: Sequence[Part], width: int, *, several_texts: bool) -> Iterator[RenderableType]:
-    """One row a text and subject: its most sensitive word; how many words there are, if there is room."""
+def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[RenderableType]:
+    """One row a text and subject: its most sensitive word."""
     columns = [
         each for each in COLUMNS if each.name in IN_SUMMARY and any(each in shown_columns(part) for part in parts)
     ]
-    narrow = width < NARROW
-    grid = _grid(1 if narrow else 2)
-    for name in ("by", *(["text"] if several_texts else []), *([] if narrow else ["words"]), "word"):
-        least = 5 if name == "words" else 16 if name == "by" and not several_texts else 8
-        grid.add_column(f"\n{name}", overflow="fold", min_width=least, justify="right" if name == "words" else "left")
+    grid = _grid(1)
+    grid.add_column("\nby", overflow="fold", min_width=9)
+    if several_texts:
+        grid.add_column("\ntext", overflow="ellipsis", no_wrap=True, min_width=20)
+    grid.add_column("\nword", overflow="ellipsis", no_wrap=True, min_width=6)
     for column in columns:
         words = column.dtype == "object"
         grid.add_column(
@@ -241,7 +241,6 @@ def _summary(parts: Sequence[Part], width: int, *, several_texts: bool) -> Itera
         top = top_line(part)
         named = [Text(visible(part.subject.by))]
         named += [Text(shortened(one_line(visible(part.content)), 28))] if several_texts else []
-        named += [] if narrow else [Text(str(len(part.words)))]
         if top is None:
             grid.add_row(*named, *["–"] * (1 + len(columns)))
             continue

@@ -1,4 +1,4 @@
-"""A profile says what the model itself says: every number is computed again, plainly."""
+"""`measure` says of models what they themselves say: every number is computed again, plainly."""
 
 import math
 
@@ -8,11 +8,12 @@ import torch
 
 import oneword as ow
 from oneword.maps.transformer import TransformerFeatures
-from oneword.profile.noise import noise_floor
-from oneword.profile.profile import Effort, Profile, profile
-from oneword.profile.random_words import random_words
+from oneword.report.words.table import WordTable
 from oneword.search.ascent import Ascent
 from oneword.search.shortlist import Shortlist
+from oneword.words.effort import Effort
+from oneword.words.layers import noise_floor
+from oneword.words.random_words import random_words
 from tests.text.tiny_models import write_model
 
 pytest.importorskip("transformers")
@@ -27,30 +28,40 @@ def phi(tmp_path_factory: pytest.TempPathFactory) -> TransformerFeatures:
     return TransformerFeatures.load(str(folder), output="pooled", dtype=torch.float64)
 
 
+def measured(phi: TransformerFeatures, text: object = TEXT, show: object = None, **effort: object) -> WordTable:
+    within = effort.pop("within", None)
+    return ow.measure(text, phi, within=within, effort=Effort(model_search=QUICK, **effort), show=show)
+
+
 @pytest.fixture(scope="module")
-def found(phi: TransformerFeatures) -> Profile:
-    return profile(phi, TEXT, effort=Effort(QUICK, random_words=3, best_words=2))
+def found(phi: TransformerFeatures) -> WordTable:
+    return measured(phi, random_words=3, best_words=2)
+
+
+def result_of(table: WordTable) -> ow.Sensitivity:
+    (result,) = table.results.values()
+    return result
 
 
 def test_every_word_of_the_text_has_a_line_and_special_tokens_have_none(
-    phi: TransformerFeatures, found: Profile
+    phi: TransformerFeatures, found: WordTable
 ) -> None:
     text = phi.encode(TEXT)
-    words = found.tables.words
+    words = found.words
     assert words["word"].tolist() == [w for w, s in zip(text.words, text.special, strict=True) if not s]
     for line in words.to_dict("records"):
         assert TEXT[line["start"] : line["end"]] == line["word"]
-    assert (words["sup"] > 0).all()
+    assert (words["value"] > 0).all()
     assert not words["below_noise"].any()
-    assert found.result.value == words["sup"].max()
+    assert result_of(found).value == words["value"].max()
 
 
-def test_layers_are_the_models_own_at_the_change_of_each_word(phi: TransformerFeatures, found: Profile) -> None:
+def test_layers_are_the_models_own_at_the_change_of_each_word(phi: TransformerFeatures, found: WordTable) -> None:
     text = phi.encode(TEXT)
-    layers = found.tables.layers
+    layers = found.layers
     assert set(layers["layer"]) == {0, 1, 2, 3}
     assert set(layers["how"]) == {"at the change of pooled, layer 3"}
-    for i, delta in found.result.deltas.items():
+    for i, delta in result_of(found).deltas.items():
         changed = text.X.clone()
         changed[list(text.rows[i])] += delta
         for layer in range(4):
@@ -60,20 +71,20 @@ def test_layers_are_the_models_own_at_the_change_of_each_word(phi: TransformerFe
             (value,) = layers[(layers["position"] == i) & (layers["layer"] == layer)]["value"]
             assert value == pytest.approx(truth, rel=1e-9)
     last = layers[layers["layer"] == 3].set_index("position")["value"]
-    pd.testing.assert_series_equal(last, found.tables.words.set_index("position")["sup"], check_names=False, rtol=1e-6)
+    pd.testing.assert_series_equal(last, found.words.set_index("position")["value"], check_names=False, rtol=1e-6)
 
 
-def test_searching_each_layer_finds_no_less(phi: TransformerFeatures, found: Profile) -> None:
-    each = profile(phi, TEXT, effort=Effort(QUICK, random_words=0, best_words=0, per_layer=True)).tables.layers
+def test_searching_each_layer_finds_no_less(phi: TransformerFeatures, found: WordTable) -> None:
+    each = measured(phi, random_words=0, best_words=0, per_layer=True).layers
     assert set(each["how"]) == {"searched"}
-    both = each.merge(found.tables.layers, on=["position", "layer"], suffixes=("", "_at"))
-    assert len(both) == len(each) == len(found.tables.layers)
+    both = each.merge(found.layers, on=["position", "layer"], suffixes=("", "_at"))
+    assert len(both) == len(each) == len(found.layers)
     assert (both["value"] >= both["value_at"] * (1 - 1e-9)).all()
 
 
-def test_heads_say_how_attention_moves_to_the_word(phi: TransformerFeatures, found: Profile) -> None:
-    text, best = phi.encode(TEXT), found.result
-    heads = found.tables.heads
+def test_heads_say_how_attention_moves_to_the_word(phi: TransformerFeatures, found: WordTable) -> None:
+    text, best = phi.encode(TEXT), result_of(found)
+    heads = found.heads
     assert len(heads) == 3 * phi.heads
     changed = text.X.clone()
     changed[list(best.rows)] += best.delta
@@ -115,17 +126,15 @@ def test_the_noise_floor_is_rounding_and_no_more(phi: TransformerFeatures) -> No
 
 
 def test_values_below_the_noise_are_said_to_be(phi: TransformerFeatures, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oneword.profile.profile.noise_floor", lambda *_: 1e9)
-    tables = profile(phi, TEXT, effort=Effort(QUICK, random_words=0, best_words=0)).tables
+    monkeypatch.setattr("oneword.words.models.noise_floor", lambda *_: 1e9)
+    tables = measured(phi, random_words=0, best_words=0)
     assert tables.words["below_noise"].all()
 
 
 def test_the_best_word_was_tried_and_a_small_vocabulary_is_tried_whole(phi: TransformerFeatures) -> None:
     text = phi.encode("not bad")
     exact = ow.sensitivity(phi, text, within=ow.Vocabulary.of(phi.encoder))
-    tables = profile(
-        phi, text, effort=Effort(QUICK, best_words=2, shortlist=Shortlist(least=10_000, most=10_000))
-    ).tables
+    tables = measured(phi, text, best_words=2, shortlist=Shortlist(least=10_000, most=10_000))
     for line in tables.words.to_dict("records"):
         top = exact.replacements(line["position"], top=1).iloc[0]
         assert line["kind"] == "exact"
@@ -136,9 +145,9 @@ def test_the_best_word_was_tried_and_a_small_vocabulary_is_tried_whole(phi: Tran
 def test_first_order_holds_for_small_radii(phi: TransformerFeatures) -> None:
     """For a small ball the sup is the first-order value."""
     small = ow.Ball(relative=1e-3)
-    tables = profile(phi, TEXT, within=small, effort=Effort(QUICK, random_words=0, best_words=0)).tables
+    tables = measured(phi, within=small, random_words=0, best_words=0)
     one_token = tables.words[tables.words["tokens"] == 1]
-    ratio = one_token["sup"] / one_token["first_order"]
+    ratio = one_token["value"] / one_token["first_order"]
     assert ratio.between(0.99, 1.01).all()
 
 
@@ -156,17 +165,19 @@ def test_a_relative_ball_is_measured_by_each_words_own_norm() -> None:
     assert not math.isnan(float(ball.reach(x).sum()))
 
 
-def test_some_words_are_searched_those_that_a_random_word_moves_most(phi: TransformerFeatures, found: Profile) -> None:
+def test_some_words_are_searched_those_that_a_random_word_moves_most(
+    phi: TransformerFeatures, found: WordTable
+) -> None:
     seen: list[pd.DataFrame] = []
-    effort = Effort(QUICK, random_words=3, best_words=0, searched=3)
-    some = profile(phi, TEXT, effort=effort, show=lambda so_far: seen.append(so_far.words)).tables
-    known = some.words[some.words["sup"].notna()]
+    some = measured(phi, show=lambda so_far: seen.append(so_far.words), random_words=3, best_words=0, searched=3)
+    known = some.words[some.words["value"].notna()]
     assert len(known) == 3
-    assert len(some.words) == len(found.tables.words)
-    assert some.words["random_word"].notna().sum() == found.tables.words["random_word"].notna().sum()
+    assert len(some.words) == len(found.words)
+    assert some.words["random_word"].notna().sum() == found.words["random_word"].notna().sum()
     assert set(some.layers["position"]) == set(known["position"])
-    assert f"searched: 3 of {len(some.words)} words, those that a random word moves most" in some.notes
-    columns = ["random_word", "first_order", "sup"]  # each stage fills one more
+    said = f"searched at 3 of {len(some.words)} words, those that a random word moves most"
+    assert any(said in note for note in some.notes)
+    columns = ["random_word", "first_order", "value"]  # each stage fills one more
     assert [[name for name in columns if words[name].notna().any()] for words in seen[:3]] == [
         columns[:1], columns[:2], columns,
     ]  # fmt: skip

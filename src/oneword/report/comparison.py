@@ -1,32 +1,160 @@
-"""Two texts in the terminal: both in colour, a table with layers down and words across, attention side by side."""
+"""How a comparison of two texts is shown in a terminal and in a notebook, and what pages share with them.
+
+Tables are those of `oneword.comparison`: pairs, moved, layers, heads, attention; answers and divergence of causal
+language models; flips and replies of a prompt file. Tables that were not requested are absent.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from oneword.plot import Heat
-from oneword.report.compare.compared import (
-    Line,
-    Tables,
-    attention_of,
-    label,
-    largest,
-    lines,
-    map_name,
-    meanings,
-    most_moved,
-)
 from oneword.report.table import shown
 from oneword.report.words.terminal import heat_style, visible
 
+Tables = Mapping[str, pd.DataFrame]
+Line = Mapping[str, Any]
+
+
+def label(line: Line) -> str:
+    """A pair of words: one word where both texts have it, else what became of it."""
+    if line["how"] == "equal":
+        return str(line["word_a"])
+    return f"{line['word_a'] if known(line['word_a']) else '∅'} → {line['word_b'] if known(line['word_b']) else '∅'}"
+
+
+def known(word: object) -> bool:
+    return isinstance(word, str)
+
+
+def lines(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as plain values; missing values are None."""
+    plain = table.astype(object).where(table.notna(), None)
+    return [{str(name): value for name, value in line.items()} for line in plain.to_dict("records")]
+
+
+def names_of(texts: Sequence[str], most: int = 60) -> tuple[str, str]:
+    """Two texts as titles: in quotes, or by number where they are long, as long ones begin alike."""
+    lines = [" ".join(text.split()) for text in texts]
+    if max(map(len, lines)) > most:
+        return "the first text", "the second text"
+    return f"“{lines[0]}”", f"“{lines[1]}”"
+
+
+def maps_of(tables: Tables) -> list[tuple[int, int | None]]:
+    """Which attention maps there are, as layer and head (None: the mean over heads), in the order of the layers."""
+    each = tables["attention"][["layer", "head"]].drop_duplicates()
+    found = [(int(line["layer"]), None if line["head"] is None else int(line["head"])) for line in lines(each)]
+    return sorted(found, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
+
+
+def map_name(layer: int, head: int | None) -> str:
+    return f"layer {layer}, {'mean over heads' if head is None else f'head {head}'}"
+
+
+def attention_of(tables: Tables, text: str, layer: int, head: int | None) -> Heat:
+    """Attention from word to word in one of the texts, a or b."""
+    table = tables["attention"]
+    of_head = table["head"].isna() if head is None else (table["head"] == head).fillna(False)
+    some = table[(table["text"] == text) & (table["layer"] == layer) & of_head]
+    square = some.pivot(index="from", columns="to", values="weight")
+    words = some.drop_duplicates("from").sort_values("from")["from_word"]
+    return Heat(tuple(map(str, words)), tuple(tuple(map(float, row)) for row in square.to_numpy()))
+
+
+def difference_of(tables: Tables, a: Heat, b: Heat) -> Heat:
+    """What the second text pays more, pair by pair; NaN in the rows of words without counterpart."""
+    places = lines(tables["pairs"])
+
+    def paid(heat: Heat, source: int, target: int | None) -> float:
+        return 0.0 if target is None else heat.weights[source][target]
+
+    rows = [
+        tuple(
+            math.nan
+            if None in (source["a"], source["b"])
+            else paid(b, source["b"], target["b"]) - paid(a, source["a"], target["a"])
+            for target in places
+        )
+        for source in places
+    ]
+    return Heat(tuple(map(label, places)), tuple(rows))
+
+
+def largest(heats: Sequence[Heat]) -> float:
+    """The end of the common colour scale; never 0."""
+    return max((abs(x) for heat in heats for row in heat.weights for x in row if not math.isnan(x)), default=0) or 1.0
+
+
+def most_moved(tables: Tables, *, kept: bool) -> Line | None:
+    """The layer and word that moved most, among the words that both texts have or those that changed."""
+    moved = tables["moved"]
+    some = moved[~moved["special"] & ((moved["how"] == "equal") == kept) & moved["change"].notna()]
+    return next(iter(lines(some.sort_values("change", ascending=False, kind="stable").head(1))), None)
+
+
+def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
+    """Explanations of the numbers."""
+    layers, heads = (
+        f"{about[name]} {name.removesuffix('s') if about[name] == 1 else name}" for name in ("layers", "heads")
+    )
+    yield f"model: {about['model']}, {layers} of {heads}, {about['dtype']}"
+    if "moved" in tables:
+        rows = "rows of the text" if tables["layers"]["over"].iloc[0] == "rows" else "words that have a counterpart"
+        yield "change: ‖h_b − h_a‖ / ‖h_a‖, where h is what a layer makes of a word (the mean over its tokens)"
+        yield "layer 0 is the embeddings, positions included where the model adds them there"
+        yield f"whole: the change of all {rows} together; pooled: of the mean over all tokens, special ones too"
+        yield "attention: a word receives what all its tokens receive, and pays what they pay on average, 1 in all"
+        yield "its change: total variation distance, the share that goes to other words than before"
+        if tables["pairs"]["how"].value_counts().drop("equal", errors="ignore").to_dict() == {"replace": 1}:
+            yield "one pair of texts is one change: a lower bound on what a change of one word can do, and no more"
+    if "divergence" in tables or "flips" in tables:
+        yield "next token: Kullback–Leibler (KL) and Jensen–Shannon (JS) divergence in nats, JS ≤ ln 2 ≈ 0.69; TV ≤ 1"
+
+
+# Notebook -------------------------------------------------------------------------------------------------------------
+
+
+def notebook(texts: Sequence[str], tables: Tables, about: Mapping[str, Any]) -> str:
+    """How far each word moved after every layer, as HTML for a notebook; every text is escaped.
+
+    Of long texts it shows the words that moved most.
+    """
+    words = {line["pair"]: label(line) for line in lines(tables["pairs"])}
+    moved = tables["moved"].pivot(index="pair", columns="layer", values="change")
+    kept = moved.loc[moved.max(axis=1).nlargest(_MOST_ROWS).index.sort_values()]
+    changes = kept.to_numpy(dtype=float)
+    most = float(np.nanmax(changes, initial=0.0)) or 1.0
+    rows = [(words[pair], [_shaded(x, most) for x in row]) for pair, row in zip(kept.index, changes, strict=True)]
+    whole = ("whole", "pooled", "attention")
+    rows += [(name, [f"<td>{shown(x, 2)}" for x in tables["layers"][name]]) for name in whole]
+    head = "".join(f"<th>{layer}" for layer in moved.columns)
+    body = "".join(f"<tr><th>{escape(name)}{''.join(cells)}" for name, cells in rows)
+    names = escape(" → ".join(names_of(texts)))
+    said = f"{escape(about['model'])}: how far each word and the whole text moved after each layer"
+    return f"<p><b>{names}</b><br>{said}</p><table><tr><th>{head}{body}</table>"
+
+
+def _shaded(change: float, most: float) -> str:
+    strength = 0.0 if math.isnan(change) else 0.6 * change / most
+    return f'<td style="background: rgba(213, 94, 0, {strength:.2f})">{shown(change, 2)}'
+
+
+# Terminal -------------------------------------------------------------------------------------------------------------
+
+
 _FIRST, _COLUMN = 38, 7  # columns that the first part of the table takes, and a word at least
+_MOST_ROWS = 20  # words in a notebook
 _MOST_MAPPED = 12  # words: larger maps are for a page
 
 

@@ -1,1 +1,0 @@
-"""An encoder's signal against its noise: tables, chart, page and terminal."""

@@ -1,1 +1,0 @@
-"""Two texts side by side: tables, figures, page and terminal."""
