@@ -102,7 +102,7 @@ def test_a_long_text_is_shown_in_parts_with_the_words_that_do_most(tmp_path, wor
     assert place.stat().st_size < 2_000_000  # of a map
     assert page.count("<tr><td>") == parts + TOP
     assert f"{kind.capitalize()} by {kind}" in page
-    assert f"{words - TOP:,} less sensitive words are in colour only; --table or --json writes" in page
+    assert f"{words - TOP:,} less sensitive words are in colour only; the tables (CSV, Parquet, JSON) have" in page
     assert f">word{words - 1}" in page  # the text is whole
     best = table.words.sort_values("value", ascending=False)["word"].head(TOP)
     rows = page[page.index("The words that do most") :]
@@ -120,15 +120,15 @@ def test_a_long_text_of_several_models_has_parts_and_layers_of_each(tmp_path, wo
     assert page.count("<tr><td>") == 2 * parts + TOP
     assert page.count("Sentence by sentence:" if words == 1000 else "Window by window:") == 2
     hidden = f"{words + 2 - TOP:,}"
-    assert page.count(f"{hidden} less sensitive words are in colour only; --table or --json") == 1
-    assert page.count(f"{hidden} more are in the tables of --json and --out") == 2
+    assert page.count(f"{hidden} less sensitive words are in colour only; the tables") == 1
+    assert page.count(f"{hidden} more are in the tables.") == 2
     assert page.count(f">word{words - 1}") >= 2  # the text itself is whole
 
 
 def test_a_longer_text_says_what_it_leaves_out(tmp_path, monkeypatch):
     monkeypatch.setattr("oneword.report.words.page.MOST_WORDS", 400)
     page = render(word_table(text_of(407), maps=("attention",)), tmp_path / "b.html").read_text()
-    assert "7 more words are not on this page; --table or --json" in page
+    assert "7 more words are not on this page; the tables" in page
     assert ">word399" in page
     shown = page[page.index('<p class="review') : page.index("</p>", page.index('<p class="review'))]
     assert "word400" not in shown

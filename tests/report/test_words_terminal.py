@@ -92,7 +92,7 @@ def test_of_a_long_text_the_most_sensitive_words_are_shown_and_the_rest_is_count
     out = printed(table)
     most = table.words.sort_values("value", ascending=False)["word"].head(MOST_LINES)
     assert set(rows(out)) == set(most)
-    assert "… and 7 less sensitive words: --html, --table or --json has them all" in out
+    assert "… and 7 less sensitive words: the page and the files have them all" in out
 
 
 def test_layers_of_the_most_sensitive_words_are_shades():
