@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 import oneword as ow
-from oneword.report.app import views
+from oneword.report import app_views as views
 
 table = ow.measure("I love her", ["attention", "minilm"], effort="quick", seeds=1)
 expected = table.words["value"] / table.words["upper"]
