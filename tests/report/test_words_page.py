@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from oneword.errors import MissingExtraError
-from oneword.report.app import views
+from oneword.report import app_views
 from oneword.report.templating import check_installed
 from oneword.report.words.lines import over_seeds, pieces
 from oneword.report.words.page import ACROSS, MOST_TEXTS, render
@@ -300,9 +300,9 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch):
 
 def test_empty_lengths_make_no_plot():
     for empty in (lengths().iloc[:0], lengths().assign(sup=0.0, best_word=math.nan, random_word=0.0, first_order=0.0)):
-        assert "<svg" not in views.lengths(empty)
-        assert "does one word weigh less as the text grows" in views.lengths(empty)
-    assert "<svg" in views.lengths(lengths())
+        assert "<svg" not in app_views.lengths(empty)
+        assert "does one word weigh less as the text grows" in app_views.lengths(empty)
+    assert "<svg" in app_views.lengths(lengths())
 
 
 # Parts of a long text -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
-from oneword.report.app import views
+from oneword.report import app_views
 from oneword.report.words.table import COLUMNS, FORMAT, Column, WordTable, json_schema, words_frame
 from oneword.report.words.terminal import WordsView
 from tests.word_tables import EVIL, MODEL, TWIN, bare, word_table
@@ -52,7 +52,7 @@ def test_a_column_with_a_title_is_in_the_terminal_and_on_the_page(table, column,
 
 @pytest.mark.parametrize("column", LABELLED, ids=lambda column: column.name)
 def test_a_column_with_a_label_is_in_the_card_of_the_app(table, column):
-    card = views.word(table, 0)
+    card = app_views.word(table, 0)
     assert f"<dt>{column.sign}</dt>" in card
     assert column.label in card
     for value in values([column]):
