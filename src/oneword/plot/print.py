@@ -187,9 +187,8 @@ def _draw_mark(axes: Axes, mark: Mark, colours: Mapping[str, str]) -> None:
     elif mark.form == "levels":
         half = BAR / 2
         starts, ends = [x - half for x in mark.x], [x + half for x in mark.x]
-        axes.hlines(
-            mark.y, starts, ends, colors=colour, lw=1.5 * matplotlib.rcParams["lines.linewidth"], label=label or "_"
-        )
+        width = 1.5 * matplotlib.rcParams["lines.linewidth"]
+        axes.hlines(mark.y, starts, ends, colour, DASHES[mark.dash], label=label or "_", lw=width)
     elif mark.form == "dots":
         labelled, dash = bool(mark.label), marker == "_"
         axes.plot(
