@@ -130,9 +130,9 @@ class Sensitivity:
 
     def plot(self) -> Figure:
         """The words and their sensitivities: value, certificate and random changes."""
-        from oneword.report import figures  # matplotlib takes a second to load, and few measurements are drawn
+        from oneword.report.words.chart import per_word
 
-        return figures.per_word(self.per_word, title=self._headline())
+        return per_word(self.per_word, title=self._headline())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write `path` (JSON) and, beside it, the arrays (safetensors); each file appears whole or not at all."""
