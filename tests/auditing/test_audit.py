@@ -6,6 +6,7 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
+import torch
 
 import oneword as ow
 from oneword.auditing.edits import Edit
@@ -180,6 +181,8 @@ def test_bad_questions_are_named():
         ow.audit(KEEN, "one text")
     with pytest.raises(UnknownNameError, match="a function from texts to vectors, got 3"):
         ow.audit(3, reviews())
+    with pytest.raises(UnknownNameError, match=r"got Linear.*TransformerFeatures\.of"):
+        ow.audit(torch.nn.Linear(2, 3), reviews())
     with pytest.raises(RangeError, match="at least one model"):
         ow.audit([], reviews(), references=KEEN)
 
