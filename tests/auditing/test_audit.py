@@ -71,6 +71,16 @@ def test_a_mean_of_words_decays_with_length(found):
     assert line(found.types, "bag", "antonym")["decay"] == pytest.approx(-0.5, abs=0.2)
 
 
+def test_the_noise_of_a_length_is_pooled_over_all_its_types(found):
+    edits = found.edits[(found.edits["kind"] == "noise") & found.edits["visible"] & (found.edits["change"] > 0)]
+    for each in found.noise.to_dict("records"):
+        some = edits[(edits["model"] == each["model"]) & (edits["length"] == each["length"])]["change"]
+        assert each["change_25"] == pytest.approx(np.quantile(some, 0.25))
+        assert each["change"] == pytest.approx(some.median())
+        assert each["change_75"] == pytest.approx(np.quantile(some, 0.75))
+    assert len(found.noise) == 9  # three encoders at three lengths
+
+
 def test_examples_are_the_least_noticed_and_the_most_moved(found):
     for kind, best in (("signal", np.min), ("noise", np.max)):
         first = found.worst[(found.worst["kind"] == kind) & (found.worst["rank"] == 1)]
