@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from oneword.checks import shortened
 from oneword.plot import Axis, Look, Mark, Panel, Plot, numbers
-from oneword.plot.description import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
