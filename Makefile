@@ -77,13 +77,13 @@ release: $(STAMP) ## sdist and wheel in dist/; the wheel is installed into an em
 	$(PY) -m venv $(EMPTY)
 	$(EMPTY)/bin/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt dist/*.whl
 	@echo "without extras: a synthetic text is measured, words are not, and one line says which extra they need"
-	cd $(EMPTY) && bin/oneword measure --gaussian 10,32 --quick
-	cd $(EMPTY) && ! bin/oneword measure "I love her much" --quick 2> refusal
+	cd $(EMPTY) && bin/oneword measure --gaussian 10,32 --effort quick
+	cd $(EMPTY) && ! bin/oneword measure "I love her much" --effort quick 2> refusal
 	grep -F "pip install 'oneword[embedded]'" $(EMPTY)/refusal && test "$$(wc -l < $(EMPTY)/refusal)" -eq 1
 	@echo "with the encoder"
 	$(EMPTY)/bin/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[embedded]"
 	$(EMPTY)/bin/python -m pip check
-	cd $(EMPTY) && bin/oneword measure "I love her much" --quick && bin/python -m oneword --version && bin/oneword doctor
+	cd $(EMPTY) && bin/oneword measure "I love her much" --effort quick && bin/python -m oneword --version && bin/oneword doctor
 	du -shc dist/* $(EMPTY)
 
 clean: ## remove caches and builds (.venv stays)

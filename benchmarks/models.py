@@ -19,10 +19,11 @@ import torch
 from benchmarks.references import reference_of
 from oneword import Ball, Context, TransformerFeatures, Vocabulary, sensitivity
 from oneword.maps.base import Probe
-from oneword.profile.profile import profile
 from oneword.search.exhaustive import exhaust
 from oneword.search.shortlist import Shortlist, shortlist
 from oneword.sets.constraints import unit
+from oneword.words.effort import Effort
+from oneword.words.verb import measure as measure_words
 
 BARS = {
     "search_share_of_time_in_forward_and_backward": "≥ 0.8",
@@ -47,20 +48,19 @@ def profiled(n: int = 128) -> dict[str, float]:
     phi = TransformerFeatures.load("minilm", output="pooled")
     text = review(phi, n, 0)
     started = time.monotonic()
-    found = profile(phi, text)
+    found = measure_words(text, phi, effort=Effort())
     seconds = time.monotonic() - started
-    top = found.tables.words.sort_values("sup").iloc[-1]
-    stages = {
-        f"profile_seconds_{stage.replace(' ', '_')}": s for stage, s in found.tables.about["seconds by stage"].items()
-    }
+    (subject,) = found.subjects
+    top = found.words.sort_values("value").iloc[-1]
+    stages = {f"profile_seconds_{name.replace(' ', '_')}": s for name, s in subject.about["seconds by stage"].items()}
     return {
         "profile_tokens": n,
         "profile_seconds": seconds,
         **stages,
-        "profile_sup": float(top["sup"]),
+        "profile_sup": float(top["value"]),
         "profile_first_order_there": float(top["first_order"]),
-        "profile_random_word": float(found.tables.words["random_word"].mean()),
-        "profile_noise_floor": found.tables.noise,
+        "profile_random_word": float(found.words["random_word"].mean()),
+        "profile_noise_floor": subject.noise,
     }
 
 

@@ -41,7 +41,10 @@ LOOKS: dict[str, tuple[int, Literal["light", "dark"]]] = {
 # The command that writes each page, and the part of the page above which its picture ends (None: the whole page).
 PAGES: dict[str, tuple[list[str], str | None]] = {
     "words": (["measure", SENTENCE], ".charts figure:nth-of-type(2)"),
-    "model": (["measure", "I love her smile.", "--model", "minilm", "--reinit", "--out", "model"], "#meaning"),
+    "model": (
+        ["measure", "I love her smile.", "--model", "minilm", "--model", "minilm@random", "--out", "model"],
+        "#meaning",
+    ),
     "compare": (["compare", "I love her much", "I love her smile", "--out", "compare"], "#meaning"),
     "audit": (["audit", "--texts", "60", "--lengths", "16,32,64,128,256", "--reinit"], "#worst"),
 }
@@ -64,7 +67,7 @@ def pictured(name: str) -> None:
     _, until = PAGES[name]
     shots(page(name), name, until)
     for path in sorted((WORK / name).glob("*.png")):
-        keep(path.read_bytes(), f"figure-{name}-{path.stem.removeprefix('profile-')}")
+        keep(path.read_bytes(), f"figure-{name}-{path.stem.removeprefix('all-MiniLM-L6-v2-')}")
 
 
 def oneword(arguments: list[str]) -> None:

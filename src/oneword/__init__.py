@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from oneword.sets.constraints import Ball, Constraint, Sphere
     from oneword.sets.vocabulary import Vectors, Vocabulary, Words
     from oneword.sup.verb import sensitivity
-    from oneword.text.context import Context, clustered, gaussian
+    from oneword.text.context import Context, gaussian
     from oneword.text.corpora import Corpus
     from oneword.text.encoders import Encoder, encode
-    from oneword.words.effort import Effort
     from oneword.words.verb import measure
 
 _HOME = {
@@ -56,7 +55,6 @@ _HOME = {
     "Context": "text.context",
     "Corpus": "text.corpora",
     "DeepRandomFeatures": "maps.random",
-    "Effort": "words.effort",
     "Encoder": "text.encoders",
     "FeatureMap": "maps.base",
     "Found": "search.base",
@@ -77,7 +75,6 @@ _HOME = {
     "WordTable": "report.words.table",
     "Words": "sets.vocabulary",
     "audit": "auditing.verb",
-    "clustered": "text.context",
     "compare": "comparison.verb",
     "encode": "text.encoders",
     "gaussian": "text.context",
@@ -99,7 +96,6 @@ __all__ = [
     "Context",
     "Corpus",
     "DeepRandomFeatures",
-    "Effort",
     "Encoder",
     "FeatureMap",
     "Found",
@@ -121,7 +117,6 @@ __all__ = [
     "Words",
     "__version__",
     "audit",
-    "clustered",
     "compare",
     "encode",
     "gaussian",

@@ -1,4 +1,4 @@
-"""What people write in files, checked by pydantic; whatever is wrong with a file is said in one line.
+"""Check files that people write with pydantic, and report errors in one line.
 
 class Limits(FileModel):
     auc: dict[str, float]
@@ -23,7 +23,7 @@ from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNam
 
 
 class FileModel(BaseModel):
-    """The base of what is read from a file: no unknown keys, no conversions (the text "1" is no number), no changes.
+    """Base class of file contents: no unknown keys, no conversions (the text "1" is not a number), immutable.
 
     A validator raises ValueError("expected …, got …: what to do"), or an OnewordError if its type matters.
     """
@@ -35,9 +35,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_toml(file: Path | Traversable, what: str = "a TOML file") -> dict[str, Any]:
-    """The content of a TOML file. `what` says in the message what was expected.
+    """Read a TOML file. `what` describes the expected file in error messages.
 
-    Raises FileFormatError if the file cannot be read, or is no TOML in UTF-8.
+    Raises FileFormatError if the file cannot be read, or is not TOML in UTF-8.
     """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -49,10 +49,10 @@ def read_toml(file: Path | Traversable, what: str = "a TOML file") -> dict[str, 
 
 
 def read_model(cls: type[Model], data: object, where: str) -> Model:
-    """`data`, as it was read from a file, checked and turned into `cls`. `where` is the name of the file.
+    """Validate `data`, the content of a file, and return it as `cls`. `where` is the name of the file.
 
-    Raises UnknownNameError for a key that `cls` does not have, RangeError for a value that it refuses, each in one line
-    that begins with `where`.
+    Raises UnknownNameError for a key that `cls` does not have, RangeError for a value that is not allowed; the
+    message is one line that begins with `where`.
     """
     try:
         return cls.model_validate(data)
@@ -67,13 +67,13 @@ def read_model(cls: type[Model], data: object, where: str) -> Model:
 
 
 def read_schema(package: str) -> dict[str, Any]:
-    """The JSON Schema that a package ships as schema.json: what its results look like in files."""
+    """The JSON Schema of the results of a package, which it ships as schema.json."""
     found: dict[str, Any] = json.loads((files(package) / "schema.json").read_text(encoding="utf-8"))
     return found
 
 
 def _said(cls: type[BaseModel], error: Any) -> tuple[str, str]:
-    """Which of several tables is meant, and what is wrong with it."""
+    """The table that has an error ("" for the whole file), and the message."""
     location: tuple[str | int, ...] = error["loc"]
     place, rest = _tables(location)
     name = _name(rest)

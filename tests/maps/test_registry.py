@@ -7,8 +7,8 @@ import sys
 
 import pytest
 import torch
-
 from oneword.app.readers import Readers
+
 from oneword.errors import RangeError, UnknownNameError
 from oneword.experiments.cell import TextCell
 from oneword.experiments.cells import SensitivityCell

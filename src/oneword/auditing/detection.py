@@ -1,14 +1,15 @@
-"""Is a signal detected above the noise, and up to which length?
+"""How well signal edits stand out from noise edits (AUC), and up to which length of text.
 
 AUC = the mean over signal edits of the share of noise edits at the same length that move the vector less, ties
 counting half: at one length the statistic of Mann and Whitney. Its interval is a bootstrap over texts: all edits of a
-text come and go together. Whole texts (length 0), of whatever size, are pooled: those of about one size are often too
-few for an interval. Decay with length is the exponent of the change against n.
+text are drawn together. Whole texts (length 0) of all sizes are pooled, because there are often too few of one size
+for an interval. Decay with length is the exponent of the change against n.
 
-Chunks: a text hears a signal at a length if that moves its vector by more than the noise level, a quantile of what its
-own noise edits at that length do. The share of such texts is made to fall with length (isotonic regression), and read
-off where it crosses the wanted share, in log n, rounded down. The interval is a bootstrap over texts, widened to what
-the limits of the shares by Clopper and Pearson allow: where all texts agree a bootstrap knows no doubt.
+Chunks: a text *hears* a signal at a length if the signal moves its vector by more than the noise level, a quantile of
+the changes by its own noise edits at that length. The share of such texts is made to fall with length (isotonic
+regression). The advised length is where it crosses the wanted share, in log n, rounded down. The interval is a
+bootstrap over texts, widened by the Clopper-Pearson limits of the shares: where all texts agree, a bootstrap alone
+would show no uncertainty.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LEAST_TEXTS = 8  # for a length to count
 
 
 def auc(signal: pd.DataFrame, noise: pd.DataFrame, *, resamples: int, seed: int = 0) -> Estimate:
-    """Of edits with columns text, length and change; signals at a length without any noise are left out."""
+    """The AUC of two tables of edits (text, length, change); signals at a length without noise are left out."""
     signal = signal[signal["length"].isin(noise["length"])]
     noise = noise[noise["length"].isin(signal["length"])]
     if signal.empty:
@@ -61,7 +62,7 @@ def typical(edits: pd.DataFrame, column: str, *, resamples: int, seed: int = 0) 
 
 
 def interval(draws: _Array) -> tuple[float, float]:
-    """The percentiles of what a bootstrap found; NaN where more than half of the draws gave nothing."""
+    """The percentile interval of bootstrap draws; NaN if more than half of the draws are NaN."""
     known = draws[~np.isnan(draws)]
     if 2 * len(known) <= len(draws):
         return math.nan, math.nan
@@ -75,7 +76,7 @@ def _blocks(draws: NDArray[np.int64], width: int) -> Iterator[_Array]:
 
 
 def _auc(signal: pd.DataFrame, noise: pd.DataFrame, weights: _Array) -> _Array:
-    """The AUC under each row of weights, of which `place` says which is a text's; NaN where the signal has none."""
+    """The AUC for each row of weights of the texts, which `place` indexes; NaN where the signal has no weight."""
     total, above = np.zeros(len(weights)), np.zeros(len(weights))
     for length, some in signal.groupby("length", sort=True):
         against = noise[noise["length"] == length].sort_values("change", kind="stable")
@@ -96,8 +97,8 @@ def _auc(signal: pd.DataFrame, noise: pd.DataFrame, weights: _Array) -> _Array:
 def decay(edits: pd.DataFrame, *, seed: int = 0) -> Exponent | None:
     """change ∝ n^slope over edits that move the vector at all; None where there are fewer than two lengths.
 
-    Several edits of a text at a length are no further trials: their geometric mean is one. Whole texts (length 0) are
-    as long as they are: they are gathered by powers of two.
+    Several edits of a text at a length count as one trial, their geometric mean. Whole texts (length 0) are grouped by
+    powers of two.
     """
     moved = edits[edits["change"] > 0]
     near = 2.0 ** np.round(np.log2(moved["tokens"]))
@@ -113,7 +114,7 @@ def decay(edits: pd.DataFrame, *, seed: int = 0) -> Exponent | None:
 
 @dataclass(frozen=True)
 class ChunkAdvice:
-    """The longest length at which the signal is heard; 0: at none that was tried. `longest` is the longest tried."""
+    """The longest length at which the signal is heard (0: at no tested length); `longest` is the longest tested."""
 
     longest_chunk: float
     low: float
@@ -123,7 +124,7 @@ class ChunkAdvice:
     texts: int
 
     def in_words(self, unit: str = "tokens") -> str:
-        """For a reader."""
+        """The advice as a short phrase."""
         if math.isnan(self.longest_chunk):
             return f"too few texts (fewer than {LEAST_TEXTS} at every length)"
         if self.longest_chunk == 0:
@@ -134,7 +135,7 @@ class ChunkAdvice:
 
 
 def hearing(signal: pd.DataFrame, noise: pd.DataFrame, quantile: float) -> pd.DataFrame:
-    """Texts down, lengths across: 1 where the text hears the signal, 0 where it does not, NaN where nobody asked.
+    """Texts down, lengths across: 1 where the text hears the signal, 0 where it does not, NaN if not measured.
 
     A signal edited in several places counts by the mean of its changes.
     """
@@ -160,7 +161,7 @@ def shares(heard: pd.DataFrame) -> pd.DataFrame:
 
 
 def chunk_advice(heard: pd.DataFrame, wanted: float, *, resamples: int, seed: int = 0) -> ChunkAdvice:
-    """The length for this share of texts."""
+    """The longest length at which this share of texts hears the signal, with its interval."""
     kept = _enough(heard)
     if kept.empty:
         return ChunkAdvice(math.nan, math.nan, math.nan, 0, 0, len(heard))

@@ -1,7 +1,7 @@
 """One-word edits of a text: signal, which changes what it says, and noise, which does not.
 
-A rule is a function from a text to the places where it applies, each with what may stand there instead; `edited` draws
-some of them. All but that one place stays as it is, letter by letter. The rules are for plain English.
+A rule is a function from a text to the places where it applies, each with its possible replacements; `edits_by` picks
+some of them at random. Everything else in the text stays the same, letter by letter. The rules are for plain English.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOISE: Kind = "noise"
 
 @dataclass(frozen=True)
 class Edit:
-    """A text and what became of it; `where` is the character at which they begin to differ."""
+    """A text and its edited version; `where` is the first character in which they differ."""
 
     type: str
     kind: Kind

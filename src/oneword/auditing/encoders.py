@@ -1,7 +1,7 @@
 """What can be audited: anything that turns texts into vectors.
 
-A transformer says how its tokenizer splits a text. A plain function from texts to vectors says nothing of the kind: its
-texts are counted in words. `NAMED` is the registry of encoders that have a name and are no transformers.
+The length of a text is counted in tokens where the tokenizer is known, as for transformers, and in words otherwise, as
+for a plain function. `NAMED` is the registry of encoders that have a name and are not transformers.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def split_words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class AuditedEncoder:
-    """An encoder with what an audit needs to know of it; `of` makes one of whatever a person has.
+    """An encoder, with all that an audit needs to know about it; `of` makes one from any kind of encoder.
 
     | field | meaning |
     |---|---|
-    | `name` | how tables call it |
-    | `vectors` | a list of texts → an array with one row a text |
+    | `name` | its name in tables |
+    | `vectors` | a function from a list of texts to an array with one row per text |
     | `tokens` | what the encoder sees of a text: texts with equal tokens have equal vectors |
     | `longest` | how many tokens a text may have |
     | `unit` | what `tokens` gives: the "tokens" of a tokenizer, or "words" where nothing is known of one |
@@ -64,7 +64,7 @@ class AuditedEncoder:
         | any other object | its method `vectors` or `encode`, or the object itself if it can be called |
 
         Of other objects `name`, `longest`, `tokens(text)` and `describe()` are used where they have them. Raises
-        UnknownNameError for an object that offers none of the three.
+        UnknownNameError for an object that has none of the three.
         """
         from oneword.maps.transformer import TransformerFeatures  # loads torch, which few commands can spare
 
@@ -95,7 +95,7 @@ class AuditedEncoder:
         )
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of these texts in float64, finite and none of them zero: else a relative change is not defined.
+        """The vectors of these texts in float64; all must be finite and not zero, or a relative change is not defined.
 
         Raises ShapeError, NonFiniteError or ZeroNormError.
         """
@@ -117,8 +117,8 @@ class AuditedEncoder:
 def load_encoder(name: str, **options: Any) -> AuditedEncoder:
     """An encoder by its name: one of `NAMED`, else a transformer as `TransformerFeatures.load` takes it.
 
-    `options` are those of `TransformerFeatures.load`; `output` is "pooled" by default. Raises RangeError for options of
-    transformers that are asked of another encoder.
+    `options` are those of `TransformerFeatures.load`; `output` is "pooled" by default. Raises RangeError if
+    `layer` or `random_init` is given for an encoder that is not a transformer.
     """
     if name in NAMED:
         asked = sorted(key for key in ("layer", "random_init") if options.get(key) is not None)
@@ -140,7 +140,7 @@ def encoders_of(models: object) -> list[AuditedEncoder]:
 
 
 def _transformer(features: Any, name: str | None = None) -> AuditedEncoder:
-    """One vector a text: the pooled one, unless the features are already of one vector."""
+    """A transformer with one vector per text: its own output if that is pooled, else the pooled output."""
     one = features if features.selection.output.pooled else features.select(output="pooled")
     return AuditedEncoder(
         name or one.name,

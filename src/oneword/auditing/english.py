@@ -1,4 +1,4 @@
-"""Words in a plain English text, and the lists of words (words.toml) that rules swap for each other."""
+"""Words in plain English text, and the lists of words in words.toml that rules swap for each other."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cased(word: str, like: str) -> str:
 
 
 def fits_article(word: str, before: str) -> bool:
-    """Whether the article before it, if there is one, would still be right."""
+    """Whether the word fits the article before it, if there is one."""
     lower = word.lower()
     sounds = _VOWEL.match(lower) is not None and _NO_VOWEL.match(lower) is None
     return before not in ("a", "an") or (before == "an") == sounds
@@ -98,5 +98,5 @@ def listed(name: str) -> frozenset[str]:
 
 @cache
 def phrases() -> frozenset[str]:
-    """Two words that say something together, in which neither is what it is alone."""
+    """Pairs of words that form a fixed phrase, whose words are not edited."""
     return frozenset(_lists()["phrases"])

@@ -1,7 +1,7 @@
-"""Every edit of every text, cut to every length, under one encoder: how far it moves the vector.
+"""Cut texts to lengths, edit them, and measure how far each edit moves the vector of one encoder.
 
-Texts are cut at the borders of words, as a chunker would. Vectors are made in blocks of cuts and forgotten once their
-changes are known, so memory does not grow with the texts.
+Texts are cut between words, as a chunker would do. Vectors are computed block by block and dropped once the changes are
+known, so memory use does not grow with the number of texts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COLUMNS = [
 _DTYPES = {"text": "int64", "length": "int64", "tokens": "int64", "visible": "bool", "change": "float64",
            "cosine": "float64"}  # fmt: skip
 _BLOCK = 1 << 15  # tokens at a time, roughly: enough texts of one length to run together
-NO_CHANGE = 1e-6  # a relative change below this is none: the last bits of float32
+NO_CHANGE = 1e-6  # a relative change below this counts as none: the last bits of float32
 _LOOKED_AT = 20  # times as many texts as wanted: enough to find long ones, and a large corpus is not read to its end
 _WORD_ENDS = re.compile(r"\S(?=\s|$)")
 
@@ -42,7 +42,7 @@ TEXTS = 30  # with these lengths a model of six layers answers in less than half
 
 
 class Settings(FileModel):
-    """The numbers that an audit rests on; `ow.audit` says what they mean."""
+    """The parameters of an audit; `ow.audit` explains them."""
 
     lengths: Annotated[tuple[Annotated[int, Field(ge=4)], ...], Field(strict=False, min_length=1)] = LENGTHS
     most_texts: Annotated[int, Field(ge=1)] = TEXTS
@@ -62,7 +62,7 @@ class Settings(FileModel):
     @field_validator("edits")
     @classmethod
     def _known(cls, edits: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        rules_of(edits)  # a type that is none is refused before a model is read
+        rules_of(edits)  # an unknown type is refused before a model is loaded
         return edits
 
 
@@ -71,7 +71,7 @@ class Settings(FileModel):
 
 @dataclass(frozen=True)
 class Cut:
-    """The beginning of a text; `length` is the most tokens it may have, 0: the whole text, whatever its length."""
+    """The beginning of a text; `length` is the most tokens it may have; 0 means the whole text."""
 
     text: int
     length: int
@@ -98,7 +98,7 @@ def sample_texts(
 
 
 def lengths_within(encoder: AuditedEncoder, lengths: Sequence[int]) -> tuple[int, ...]:
-    """Those lengths that the encoder can take."""
+    """The lengths that fit into the window of the encoder."""
     found = tuple(n for n in lengths if n <= encoder.longest)
     if not found:
         raise RangeError(
@@ -109,7 +109,7 @@ def lengths_within(encoder: AuditedEncoder, lengths: Sequence[int]) -> tuple[int
 
 
 def cut_texts(texts: Sequence[str], encoder: AuditedEncoder, lengths: Sequence[int]) -> Iterator[Cut]:
-    """Every text at every length that it has; beginnings that coincide count once."""
+    """Every text cut to every length that it reaches; equal cuts count once."""
     seen: set[tuple[int, str]] = set()
     for number, text in enumerate(texts):
         total = len(encoder.tokens(text))
@@ -123,7 +123,7 @@ def cut_texts(texts: Sequence[str], encoder: AuditedEncoder, lengths: Sequence[i
 
 
 def cut_text(text: str, n: int, encoder: AuditedEncoder) -> str:
-    """The longest beginning of whole words with at most n tokens; empty if the first word has more."""
+    """The longest run of whole words from the start with at most n tokens; empty if the first word has more."""
     ends = [match.end() for match in _WORD_ENDS.finditer(text)]
     low, high = 0, len(ends)  # the first `low` words fit, the first `high + 1` do not
     while low < high:
@@ -140,7 +140,7 @@ def cut_text(text: str, n: int, encoder: AuditedEncoder) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """A cut with its edits: made by rules, or a person's own."""
+    """A cut text with its edits, made by rules or given by a person."""
 
     cut: Cut
     edits: tuple[Edit, ...]
@@ -149,7 +149,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Plan:
-    """All trials; `without` counts for each type the cuts in which its rule found no place, `cuts` all of them."""
+    """All trials; `without` counts for each type the cuts in which its rule found no place, `cuts` counts all."""
 
     trials: tuple[Trial, ...]
     without: Counter[str]
@@ -160,7 +160,7 @@ class Plan:
 def planned(
     texts: Sequence[str], pairs: Sequence[Edit], encoder: AuditedEncoder, lengths: Sequence[int], settings: Settings
 ) -> Plan:
-    """Texts cut to lengths and edited by rules; own pairs as they are, with noise made of the same texts by rules."""
+    """Cuts with edits by rules, and whole texts with a person's own edits beside noise edits by rules."""
     rules, trials, without = rules_of(settings.edits), [], Counter[str]()
     for cut in cut_texts(texts, encoder, lengths):
         found = [edits_by(cut.words, rule, seed=settings.seed, most=settings.each) for rule in rules]
@@ -185,7 +185,7 @@ def planned(
 
 
 def measure_edits(encoder: AuditedEncoder, plan: Plan, progress: Progress) -> tuple[pd.DataFrame, int]:
-    """The table of edits, and how many were left out because they did not fit into the window."""
+    """The table of edits, and how many edits were left out because they do not fit into the window."""
     lines: list[dict[str, Any]] = []
     left_out, finished = 0, 0
     total = sum(_cost(trial) for trial in plan.trials)
@@ -218,7 +218,7 @@ def _blocks(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
 
 
 def _run(encoder: AuditedEncoder, block: Sequence[Trial]) -> tuple[list[dict[str, Any]], int]:
-    """Equal tokens have equal vectors: what the tokenizer cannot see is not run, and texts that come twice are once."""
+    """Run one block. Texts with equal tokens have equal vectors, so each sequence of tokens is run once."""
     rows: dict[tuple[Hashable, ...], int] = {}
     texts: list[str] = []
 

@@ -1,4 +1,4 @@
-"""One's own edits: a table with columns text, edited, kind (signal or noise) and, if wanted, type."""
+"""Edits of your own: a table with the columns text, edited, kind (signal or noise) and, optionally, type."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ class Pairs:
 
     @classmethod
     def read(cls, path: Path) -> Pairs:
-        """A kind that is none, or a type that is both, is refused; rows without a change are skipped and counted."""
+        """Read a table. Rows without a change are skipped and counted.
+
+        Raises FileFormatError for a file that cannot be read or a type that is both signal and noise, UnknownNameError
+        for another kind.
+        """
         suffix = path.suffix.lower()
         if suffix not in SUFFIXES or suffix == ".txt":
             raise FileFormatError(f"expected pairs as .csv, .tsv, .jsonl or .parquet, got {path.name}: convert it")
@@ -72,7 +76,7 @@ class Pairs:
 
     @classmethod
     def of(cls, edits: Sequence[Edit]) -> Pairs:
-        """Edits that are no file."""
+        """Edits that do not come from a file."""
         return cls("pairs", tuple(edits), Skipped.at({}, rows=len(edits), unit="row"))
 
     @property

@@ -1,4 +1,4 @@
-"""Audit: what an audit found, how it is saved, and how it shows itself."""
+"""The result of an audit: its tables, files, and how it is displayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES = ("edits", "types", "against", "lengths", "chunks", "worst", "verdicts")
 class Audit:
     """The result of `ow.audit`: tidy tables with a column `model`.
 
-    | table | one line is |
+    | table | one row is |
     |---|---|
     | `edits` | an edit: text, length (0: whole), where, was, became, change ‖v'−v‖/‖v‖, cosine, visible, times_noise |
     | `types` | a type of edit: typical change, cosine, AUC against the noise, exponent of decay, with intervals |
@@ -59,7 +59,7 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        """Whether every threshold is met and no signal goes unheard."""
+        """Whether every threshold is met and every signal is heard."""
         return bool(self.verdicts["passed"].all())
 
     @property
@@ -68,11 +68,11 @@ class Audit:
         return {name: getattr(self, name) for name in TABLES}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A copy of `edits`: one line an edit and model."""
+        """A copy of `edits`: one row per edit and model."""
         return self.edits.copy()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; each table is a list of lines that pandas.DataFrame opens."""
+        """Everything, ready for JSON; each table is a list of rows, which pandas.DataFrame accepts."""
         return {
             "format": FORMAT,
             "passed": self.passed,
@@ -88,7 +88,7 @@ class Audit:
         return read_schema("oneword.auditing")
 
     def save_html(self, path: str | os.PathLike[str], *, command: str = "") -> Path:
-        """Write a page that needs no network and no script; `command` is shown as how it was made.
+        """Write a page that needs no network and no script; `command` is shown as the command that made it.
 
         Raises MissingExtraError without the extra `page`, FileFormatError if `path` cannot be written.
         """
@@ -97,7 +97,7 @@ class Audit:
         return render(self.tables, self.about, self.notes, Path(path), command=command)
 
     def save_junit(self, path: str | os.PathLike[str]) -> Path:
-        """Write the verdicts as JUnit XML, one test case a threshold, for a CI server."""
+        """Write the verdicts as JUnit XML, one test case per threshold, for a CI server."""
         write_whole(Path(path), junit(self.verdicts, self.about["seconds"]))
         return Path(path)
 

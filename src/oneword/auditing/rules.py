@@ -1,7 +1,7 @@
 """The rules that edit one word of a plain English text, and their registry `RULES`.
 
-A new type of edit is a function from a text to the places where it applies and a line in `RULES`; lists of words that
-it needs stand in words.toml.
+To add a type of edit, write a function from a text to the places where it applies and add it to `RULES`; lists of
+words belong in words.toml.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHORTEST = 5  # letters of a word in which a typo is plainly one
 
 
 def swapped(text: str, *lists: str) -> Iterator[Place]:
-    """Words of the lists, in lower case or at the beginning of a sentence: elsewhere capitals make it a name."""
+    """Swap words of the lists. Only words in lower case or at the start of a sentence: others may be names."""
     known = swaps(*lists)
     for word in words(text):
         if word.lower not in known or not (word.text.islower() or word.begins):
@@ -35,7 +35,7 @@ def swapped(text: str, *lists: str) -> Iterator[Place]:
 
 
 def negations(text: str) -> Iterator[Place]:
-    """A "not" put after an auxiliary, or one that is there taken out; "won't" becomes "will"."""
+    """Insert "not" after an auxiliary, or remove a "not"; "won't" becomes "will"."""
     for word in words(text):
         lower = word.lower
         if lower in _IRREGULAR:
@@ -63,7 +63,7 @@ def _takes_not(word: Word) -> bool:
 
 
 def numbers(text: str) -> Iterator[Place]:
-    """Another number: of a year its last two digits, else the first digit; or another number word."""
+    """Change a number: the last two digits of a year, else the first digit; or swap a number word."""
     for match in _DIGITS.finditer(text):
         number = match.group()
         if len(number) == 4 and number[:2] in ("18", "19", "20"):
@@ -83,7 +83,7 @@ def _takes_an(number: str) -> bool:
 
 
 def names(text: str) -> Iterator[Place]:
-    """Another first name, as common and of the same list."""
+    """Replace a first name by another of the same list."""
     known = swaps("women", "men")
     for word in words(text):
         name = word.text.removesuffix("'s").removesuffix("’s")
@@ -92,7 +92,7 @@ def names(text: str) -> Iterator[Place]:
 
 
 def antonyms(text: str) -> Iterator[Place]:
-    """The opposite of a word."""
+    """Replace a word by its opposite."""
     return swapped(text, "antonyms")
 
 
@@ -100,12 +100,12 @@ def antonyms(text: str) -> Iterator[Place]:
 
 
 def synonyms(text: str) -> Iterator[Place]:
-    """Another word for the same."""
+    """Replace a word by a synonym."""
     return swapped(text, "synonyms")
 
 
 def stop_words(text: str) -> Iterator[Place]:
-    """A word that can go: an article, "just", "very", the "that" after "I think"."""
+    """Remove a dispensable word: an article, "just", "very", the "that" after "I think"."""
     for word in words(text):
         if not word.text.islower() or not word.before or not word.after:
             continue
@@ -114,7 +114,7 @@ def stop_words(text: str) -> Iterator[Place]:
 
 
 def _goes(word: Word) -> bool:
-    """Whether nothing is lost without this word, and the article before it, if any, suits what follows."""
+    """Whether the word can be removed without loss and the article before it, if any, fits the next word."""
     if word.text not in listed("dispensable") or word.after in listed("amounts"):
         return False
     if word.before in listed("less") or word.before.endswith(("n't", "'d")):
@@ -123,7 +123,7 @@ def _goes(word: Word) -> bool:
 
 
 def typos(text: str) -> Iterator[Place]:
-    """Two neighbouring letters swapped, neither of them the first."""
+    """Swap two neighbouring letters, but not the first letter."""
     for word in words(text):
         letters = word.text
         if len(letters) < _SHORTEST or not (letters.isalpha() and letters[1:].islower()):
@@ -137,9 +137,9 @@ def typos(text: str) -> Iterator[Place]:
 
 
 def punctuation(text: str) -> Iterator[Place]:
-    """A comma dropped, or put before "and", "but", "which"; the last full stop dropped.
+    """Remove a comma or the last full stop, or insert a comma before "and", "but", "which".
 
-    None is put at the end: a text that was cut there is not at the end of its sentence.
+    No full stop is added at the end: a text may be cut in the middle of a sentence.
     """
     for at, letter in enumerate(text):
         if letter == "," and at > 0 and text[at - 1].isalpha() and text[at + 1 : at + 2].isspace():
@@ -154,7 +154,7 @@ def punctuation(text: str) -> Iterator[Place]:
 
 
 def cases(text: str) -> Iterator[Place]:
-    """A word in lower case becomes Capitalised or UPPER."""
+    """Write a word in lower case as Capitalised or UPPER."""
     for word in words(text):
         if len(word.text) > 2 and word.text.islower():
             yield Place(word.start, word.end, (word.text.capitalize(), word.text.upper()))
@@ -175,7 +175,7 @@ TYPES = tuple(rule.type for rule in RULES)
 
 
 def rules_of(types: Sequence[str] | None) -> tuple[Rule, ...]:
-    """The rules of these types of edits; all of them by default. Raises UnknownNameError for a type that is none."""
+    """The rules of these types of edits; all of them by default. Raises UnknownNameError for an unknown type."""
     for name in types or ():
         if name not in TYPES:
             raise UnknownNameError(f"expected edits out of {', '.join(TYPES)}, got {name!r}{did_you_mean(name, TYPES)}")

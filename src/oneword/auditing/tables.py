@@ -1,4 +1,4 @@
-"""The table of edits put together: by type, by length, one type against another, and the worst examples."""
+"""Summaries of the table of edits: by type, by length, one type against another, and the worst examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AROUND = 48  # characters of the text shown on either side of an edit
 
 
 def visible_noise(edits: pd.DataFrame) -> pd.DataFrame:
-    """The noise that a signal is held against: what the tokenizer cannot see would flatter it."""
+    """The noise that signals are compared with. Edits that the tokenizer cannot see would flatter every signal."""
     return edits[(edits["kind"] == NOISE) & edits["visible"]]
 
 
@@ -31,7 +31,7 @@ def with_noise_level(edits: pd.DataFrame) -> pd.DataFrame:
 def types(
     edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, int], settings: Settings
 ) -> pd.DataFrame:
-    """One line a type, also where no text had a place for it."""
+    """One row per type, even if no text has a place for it."""
     noise = visible_noise(edits)
     lines: list[dict[str, Any]] = []
     for type, kind in kinds.items():
@@ -73,7 +73,7 @@ def against(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings) 
 
 
 def lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings) -> pd.DataFrame:
-    """One line a type and length: quartiles of the change; for signals the share of texts that hear it."""
+    """One row per type and length: quartiles of the change; for signals the share of texts that hear it."""
     noise = visible_noise(edits)
     lines: list[dict[str, Any]] = []
     for type, kind in kinds.items():
@@ -110,7 +110,7 @@ def chunks(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings, u
 
 
 def worst(edits: pd.DataFrame, texts: list[str], kinds: Mapping[str, Kind], top: int) -> pd.DataFrame:
-    """Signals that are hardly noticed and noise that moves the vector most, beside the noise of their length."""
+    """The signal edits that move the vector least and the noise edits that move it most, relative to the noise."""
     lines = [line for type, kind in kinds.items() for line in _worst_of(edits, texts, type, kind, top)]
     return pd.DataFrame(lines, columns=["type", "kind", "rank", "text", "length", "tokens", "left", "was", "became",
                                         "right", "change", "cosine", "times_noise"])  # fmt: skip

@@ -1,6 +1,6 @@
-"""What an encoder must reach, from a TOML file or as text, and whether it does; verdicts as JUnit XML for CI servers.
+"""Requirements for an encoder, from a TOML file or as text, and verdicts on them, also as JUnit XML for CI servers.
 
-| section | of | what must hold |
+| section | of | requirement |
 |---|---|---|
 | `auc` | signal types | AUC against the pooled noise is at least this |
 | `floor` | signal types | the typical relative change is at least this |
@@ -32,8 +32,8 @@ _Limits = dict[str, Annotated[float, Field(ge=0.0, allow_inf_nan=False)]]
 class Thresholds(FileModel):
     """Limits by section and type of edit.
 
-    `certain`: the whole interval must meet a limit. `fail_deaf` (the default): a signal that is not heard at all has
-    failed, also without a limit.
+    `certain`: the whole interval must meet a limit. `fail_deaf` (the default): a signal that is not heard
+    at all fails, even without a limit.
     """
 
     auc: dict[str, Annotated[float, Field(ge=0.0, le=1.0)]] = Field(default_factory=dict)
@@ -85,7 +85,7 @@ class Thresholds(FileModel):
         return {section: dict(getattr(self, section)) for section in SECTIONS if getattr(self, section)}
 
     def check(self, kinds: Mapping[str, Kind], lengths: Sequence[int]) -> None:
-        """Refuse types that the audit does not have, and lengths that it does not try."""
+        """Raise UnknownNameError for a type that the audit does not have, RangeError for a length it does not test."""
         for section, limits in self.limits.items():
             known = [type for type, kind in kinds.items() if kind == SECTIONS[section]]
             for type, limit in limits.items():
@@ -104,9 +104,9 @@ class Thresholds(FileModel):
 def verdicts(
     thresholds: Thresholds, model: str, types: pd.DataFrame, chunks: pd.DataFrame, named: Iterable[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """One line a threshold for this model; what could not be measured has not passed.
+    """One row per threshold for this model; what could not be measured has not passed.
 
-    So do signals that are asked for by name, here or by a threshold, and for which no text has a place.
+    The same holds for signals that are requested by name, in `named` or by a threshold, but have a place in no text.
     """
     measured, advised = types.set_index("type").to_dict("index"), chunks.set_index("type").to_dict("index")
     for section, limits in thresholds.limits.items():
@@ -129,7 +129,7 @@ def verdicts(
 
 
 def _deaf(model: str, types: pd.DataFrame, named: Set[str]) -> Iterator[dict[str, Any]]:
-    """Whether the model hears each signal at all."""
+    """One row per signal: does the model hear it at all?"""
     asked = (types["edits"] > 0) | types["type"].isin(named)
     for line in types[(types["kind"] == SIGNAL) & asked].to_dict("records"):
         drowned = not math.isnan(line["auc_high"]) and line["auc_high"] < 0.5
@@ -164,7 +164,7 @@ def _number(value: str, line: str) -> float:
 
 
 def junit(verdicts: pd.DataFrame, seconds: float) -> bytes:
-    """Verdicts as JUnit XML: one suite a model, one test case a threshold."""
+    """Verdicts as JUnit XML: one suite per model, one test case per threshold."""
     missed = int((~verdicts["passed"].astype(bool)).sum())
     root = ElementTree.Element(
         "testsuites", name="oneword audit", tests=str(len(verdicts)), failures=str(missed), time=f"{seconds:.1f}"
@@ -190,5 +190,5 @@ def junit(verdicts: pd.DataFrame, seconds: float) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """Without characters that XML cannot hold."""
+    """The text without characters that XML does not allow."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,4 +1,4 @@
-"""The verb `ow.audit`: does an encoder notice words that change the meaning, and overlook those that do not?"""
+"""The verb `ow.audit`: does an encoder notice edits that change the meaning, and ignore those that do not?"""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def audit(
 
     | argument | meaning |
     |---|---|
-    | `model` | "minilm" (default), a folder or hub name, TransformerFeatures, or any function from a list of texts to an array with one row a text; a list of these, or a mapping from names to these |
+    | `model` | "minilm" (default), a folder or hub name, TransformerFeatures, or any function from a list of texts to an array with one row per text; a list of these, or a mapping from names to these |
     | `texts` | texts or a Corpus; the embedded reviews by default, the texts of `pairs` if there are pairs |
     | `pairs` | edits of your own: a table file (columns text, edited, kind, type), `Pairs`, or a list of `Edit` |
     | `references` | encoders like `model` that are measured beside it and never judged |
-    | `thresholds` | what must hold: {"auc": {"negation": 0.7}}, a TOML file, or `Thresholds` |
+    | `thresholds` | requirements: {"auc": {"negation": 0.7}}, a TOML file, or `Thresholds` |
     | `edits` | types of edits, such as ["negation", "typo"]; all by default |
     | `lengths` | tokens, special ones included, to which each text is cut at the border of a word; words for a function |
     | `most_texts` | how many texts at most, drawn with the seed |
@@ -78,11 +78,11 @@ def audit(
     | `noise_quantile` | of a text's noise edits: the level above which a signal is heard; 0.5 is the typical noise edit |
     | `resamples` | of the bootstrap over texts |
     | `examples` | worst examples that are kept for each type |
-    | `seed` | of the texts, the places of edits and the bootstrap |
+    | `seed` | of the choice of texts, the places of edits and the bootstrap |
     | `progress` | called with a stage and the fraction that is done |
 
-    Returns an `Audit`, which shows itself in a notebook and in a terminal. Raises UnknownNameError for an encoder, edit
-    or threshold that is none, RangeError for a number out of range or texts that are too short, TextError for no texts,
+    Returns an `Audit`, which shows itself in a notebook and in a terminal. Raises UnknownNameError for an unknown
+    encoder, edit or threshold, RangeError for a number out of range or texts that are too short, TextError for no texts,
     FileFormatError for a file that cannot be read, and ShapeError, NonFiniteError or ZeroNormError for bad vectors.
 
         >>> import oneword as ow
@@ -153,7 +153,7 @@ def _pairs(given: Pairs | Sequence[Edit] | str | os.PathLike[str] | None) -> Pai
 
 
 def _texts(given: Sequence[str] | Corpus | None, pairs: Pairs) -> Sequence[str]:
-    """Those that were given; without any those of the pairs; without either the embedded reviews."""
+    """The given texts, else those of the pairs, else the embedded reviews."""
     from oneword.text.corpora import Corpus
 
     if isinstance(given, str):
@@ -206,7 +206,7 @@ def _joined(some: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _notes(
     encoder: AuditedEncoder, plan: Plan, left_out: int, types: pd.DataFrame, settings: Settings
 ) -> Iterator[str]:
-    """What the numbers are, and what was left out."""
+    """What was left out or could not be measured."""
     unseen = types[types["unseen"] > 0]
     for line in unseen.to_dict("records"):
         some = "" if line["unseen"] == line["edits"] else f" in {line['unseen']} of {line['edits']} edits"

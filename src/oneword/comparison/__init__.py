@@ -1,1 +1,1 @@
-"""Two texts under one model: which word and layer moved, where attention went, what the next word would be."""
+"""Two texts under one model: how far each word and layer moved, how attention changed, and the next token."""

@@ -1,4 +1,4 @@
-"""What a causal language model says next, after two texts or after prompts that differ in one word.
+"""The next token of a causal language model, after two texts or after prompts that differ in one word.
 
 Distributions P, Q of the next token: KL(P ‖ Q) = Σ P log(P/Q), Jensen–Shannon = ½ KL(P ‖ M) + ½ KL(Q ‖ M) with
 M = (P + Q)/2, both in nats, and total variation ½ Σ |P − Q|.
@@ -41,7 +41,7 @@ BLANK = "{word}"
 
 @dataclass(frozen=True)
 class Divergence:
-    """How far two distributions P and Q are apart."""
+    """Distances between two distributions P and Q."""
 
     kl_ab: float
     kl_ba: float
@@ -67,7 +67,7 @@ def has_next_token(phi: TransformerFeatures) -> bool:
 
 
 def check_has_next_token(phi: TransformerFeatures) -> None:
-    """Refuse a model that has no next token."""
+    """Raise RangeError for a model that has no next token."""
     if not has_next_token(phi):
         why = "was saved without its output layer" if phi.causal else "reads both ways and has no next word"
         raise RangeError(
@@ -80,8 +80,8 @@ def check_has_next_token(phi: TransformerFeatures) -> None:
 class Answers:
     """The next token after each of two texts.
 
-    `top` is tidy: text (a or b), rank, token (as in the vocabulary), answer (as it reads), probability, and
-    `elsewhere`, its probability after the other text.
+    `top` is a tidy table: text (a or b), rank, token (as in the vocabulary), answer (as text), probability, and
+    `elsewhere`, the probability after the other text.
     """
 
     top: pd.DataFrame
@@ -179,11 +179,11 @@ class PromptFile(FileModel):
 
 @dataclass(frozen=True, eq=False)
 class PromptAnswers:
-    """What became of prompts.
+    """The answers to prompts.
 
-    `flips` has one line a prompt and pair of words: the answer to each, whether it flips, and how far the distributions
-    of the next token are apart. `answers` has one line a prompt, word and rank; `share` is the probability among the
-    answers to choose from (NaN without).
+    `flips` has one row per prompt and pair of words: the answer to each, whether it flips, and the distances between
+    the distributions of the next token. `answers` has one row per prompt, word and rank; `share` is the probability
+    among the answers to choose from (NaN without).
     """
 
     flips: pd.DataFrame
@@ -203,7 +203,7 @@ def answer_prompts(
     top: int = 5,
     progress: Progress = silent,
 ) -> PromptAnswers:
-    """Every prompt with every one of its words, one forward pass each; `top` answers are kept where any token may come.
+    """Run every prompt with each of its words; keep the `top` answers of prompts without a list of answers.
 
     A prompt may be given as a mapping with the keys of a file. Raises RangeError for a model that has no next token, or
     answers that begin with the same token.
@@ -239,7 +239,7 @@ def answer_prompts(
 
 @dataclass(frozen=True, eq=False)
 class _Reply:
-    """The distribution of the next token, and the tokens to choose from with their names; none is all."""
+    """The distribution of the next token, and the tokens to choose from (none: all) with their names."""
 
     log: Tensor
     choice: dict[int, str]

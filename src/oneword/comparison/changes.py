@@ -1,7 +1,7 @@
-"""The words of two texts matched, and how far words, layers and heads moved between them, as tidy tables.
+"""Match the words of two texts, and tabulate how far words, layers and heads moved between them.
 
 The change of a representation h is relative, ‖h_b − h_a‖ / ‖h_a‖, as in the definition of word sensitivity. Attention
-between words: how much a word pays to each word, and how far that is from what it pays in another text.
+between words: how much attention a word pays to each word, and how that differs between the texts.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def _placed(weights: Float[np.ndarray, "*heads w w"], places: Sequence[int | Non
 
 
 def pairs_table(texts: Texts, pairs: Sequence[Pair]) -> pd.DataFrame:
-    """The words of both texts beside each other: one line a pair, what is missing is None."""
+    """The words of both texts beside each other: one row per pair; a missing word is None."""
     return pd.DataFrame([_line(texts, k, pair) for k, pair in enumerate(pairs)]).astype({"a": "Int64", "b": "Int64"})
 
 
 def words_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.DataFrame:
-    """One line a layer and pair of words; the representation of a word is the mean over its tokens."""
+    """One row per layer and pair of words; the representation of a word is the mean over its tokens."""
     both, a, b = _beside(texts, pairs, hidden)
     numbers = _changes(a, b, axis=-1)
     layers = len(a)
@@ -113,7 +113,7 @@ def words_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.DataF
 
 
 def layers_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.DataFrame:
-    """One line a layer: `whole` is the change of all rows, or of all words that have a counterpart, as `over` says."""
+    """One row per layer: `whole` is the change of all rows, or of all words that have a counterpart, as `over` says."""
     over = "rows" if texts[0].n == texts[1].n else "aligned words"
     a, b = hidden if over == "rows" else _beside(texts, pairs, hidden)[1:]
     pooled = _changes(hidden[0].mean(1), hidden[1].mean(1), axis=-1)
@@ -129,7 +129,7 @@ def layers_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.Data
 
 
 def heads_table(texts: Texts, pairs: Sequence[Pair], weights: Weights) -> pd.DataFrame:
-    """One line a layer and head: mean over words of the total variation of attention, and the word of the largest."""
+    """One row per layer and head: mean over words of the total variation of attention, and the word of the largest."""
     lines: list[dict[str, Any]] = []
     for layer, (a, b) in enumerate(zip(*weights, strict=True), 1):
         apart = distances(between_words(a, texts[0].rows), between_words(b, texts[1].rows), pairs)
@@ -153,7 +153,7 @@ def _line(texts: Texts, number: int, pair: Pair) -> dict[str, Any]:
 def _beside(
     texts: Texts, pairs: Sequence[Pair], hidden: Hidden
 ) -> tuple[list[int], Float[np.ndarray, "layers both width"], Float[np.ndarray, "layers both width"]]:
-    """Which pairs have both words, and what each of the two is at every layer."""
+    """The pairs that have both words, and the representation of each word at every layer."""
     both = [k for k, pair in enumerate(pairs) if pair.a is not None and pair.b is not None]
     sides = [[pairs[k].a for k in both], [pairs[k].b for k in both]]
     a, b = (

@@ -1,4 +1,4 @@
-"""Comparison: what two texts do to one model, how that is saved, and how it shows itself."""
+"""The result of a comparison: its tables, files, and how it is displayed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Comparison:
 
     Layers are counted as hidden states are, 0 the embeddings; heads from 0.
 
-    | field | one line is | columns |
+    | field | one row is | columns |
     |---|---|---|
     | `moved` | a layer and pair of words | distance ‖h_b − h_a‖, norm_a, norm_b, change, cosine; h: mean over tokens |
     | `layers` | a layer | whole: change of all rows; pooled: of their mean; cosine; attention: mean of `heads` |
@@ -69,7 +69,7 @@ class Comparison:
 
     @property
     def most_moved_kept(self) -> dict[str, Any] | None:
-        """The same among words that both texts have: how far others were moved by what changed."""
+        """The same among words that both texts have: how far the change moved other words."""
         kept = self.moved[(self.moved["how"] == "equal") & ~self.moved["special"]]
         return _largest(kept) if len(kept) else None
 
@@ -105,7 +105,7 @@ class Comparison:
         return pd.concat(parts, ignore_index=True).astype({"head": "Int64"})
 
     def tables(self, layer: int = 1, head: int | None = None) -> dict[str, pd.DataFrame]:
-        """Everything as tables, with the attention that is asked for and, of short texts, every layer's mean."""
+        """All tables by name: attention of this layer and head and, for short texts, the mean of every layer."""
         others = [each for each in range(1, len(self.weights[0]) + 1) if each != layer or head is not None]
         short = max(len(text.words) for text in self.texts) <= MOST_WORDS
         maps = [self.attention(layer, head), *(self.attention(each) for each in others if short)]
@@ -122,11 +122,11 @@ class Comparison:
         return found
 
     def to_pandas(self) -> pd.DataFrame:
-        """A copy of `moved`: one line a layer and pair of words."""
+        """A copy of `moved`: one row per layer and pair of words."""
         return self.moved.copy()
 
     def to_dict(self, layer: int = 1, head: int | None = None) -> dict[str, Any]:
-        """Everything but `weights`, ready for JSON; each table is a list of lines that pandas.DataFrame opens."""
+        """Everything but `weights`, ready for JSON; each table is a list of rows, which pandas.DataFrame accepts."""
         return as_dict(self.given, self.tables(layer, head), self.about, self.notes)
 
     @staticmethod
@@ -139,8 +139,8 @@ class Comparison:
     ) -> Path:
         """Write a page that needs no network and no script; it opens with the attention of `layer` and `head`.
 
-        `command` is shown as how it was made. Raises MissingExtraError without the extra `page`, RangeError for a layer
-        or head that is not there, FileFormatError if `path` cannot be written.
+        `command` is shown as the command that made it. Raises MissingExtraError without the extra `page`, RangeError
+        for a layer or head that does not exist, FileFormatError if `path` cannot be written.
         """
         from oneword.report.comparison_page import render
 
@@ -177,6 +177,6 @@ def as_dict(
 
 
 def _largest(moved: pd.DataFrame) -> dict[str, Any]:
-    """The line with the largest change; the first of equals."""
+    """The row with the largest change; the first one among equals."""
     line = moved.sort_values("change", ascending=False, kind="stable").head(1).to_dict("records")[0]
     return {str(name): value for name, value in line.items()}

@@ -1,4 +1,4 @@
-"""The verb `ow.compare`: two texts through one model or map, and what the difference between them moved.
+"""The verb `ow.compare`: run two texts through one model or map, and measure what differs.
 
 One pair of texts is one change. Where they differ in a single word, how far the whole text moved is a lower bound on
 its word sensitivity among real words.
@@ -36,7 +36,7 @@ def compare(
     top: int = 5,
     seed: int = 0,
 ) -> Comparison:
-    """Run two texts through one model: how far each word and layer moved, and where attention went instead.
+    """Run two texts through one model: how far each word and layer moved, and how attention changed.
 
     | argument | meaning |
     |---|---|
@@ -47,7 +47,7 @@ def compare(
     | `seed` | of the weights of a map that is named |
 
     Returns a `Comparison`, which shows itself in a notebook and in a terminal. Raises TextError for a text without a
-    word, UnknownNameError for a name that is none, RangeError for a map without attention or a text that is too long,
+    word, UnknownNameError for an unknown name, RangeError for a map without attention or a text that is too long,
     MemoryLimitError where the attention matrices cannot fit.
 
         >>> import oneword as ow
@@ -142,7 +142,7 @@ def _answers(phi: TransformerFeatures, found: Sequence[States], top: int) -> Ans
 
 
 def describe_model(phi: TransformerFeatures) -> dict[str, Any]:
-    """What a result must say about the model and what it ran on."""
+    """The model, its version, precision and device: what a result records."""
     said = phi.describe()
     return {
         **{name: said[name] for name in ("model", "revision", "architecture", "layers", "causal")},
@@ -154,7 +154,7 @@ def describe_model(phi: TransformerFeatures) -> dict[str, Any]:
 
 
 def _notes(texts: tuple[Context, Context], pairs: Sequence[Pair]) -> Iterator[str]:
-    """What a reader must know about these two texts."""
+    """What a reader has to know to interpret the numbers."""
     a, b = texts
     differing = sum(pair.how != "equal" for pair in pairs)
     if differing > 1:

@@ -1,4 +1,4 @@
-"""An audit for readers: its sentences and numbers, in a terminal and in a notebook."""
+"""How an audit is shown in a terminal and in a notebook, and the phrases that pages share with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEANINGS = (
 
 
 def bracketed(value: float, low: float, high: float, digits: int = 2) -> str:
-    """0.71 [0.65, 0.77], or less where less is known."""
+    """A value with its interval, such as 0.71 [0.65, 0.77]; "–" for NaN."""
     if math.isnan(value):
         return "–"
     return shown(value, digits) + ("" if math.isnan(low) else f" [{shown(low, digits)}, {shown(high, digits)}]")
@@ -52,7 +52,7 @@ def _tokens(n: float, line: Line) -> str:
 
 
 def advice(line: Line, share: float) -> str:
-    """What the chunk advisor says of one signal."""
+    """The advice on the length of chunks for one signal."""
     what = SHORT_NAMES.get(line["type"], line["type"])
     aim = f"to keep a “{what}” above the noise in {100 * share:g} % of texts"
     if math.isnan(line["chunk"]):
@@ -74,7 +74,7 @@ def of_model(table: pd.DataFrame, model: str) -> pd.DataFrame:
 
 
 def lines_of(table: pd.DataFrame, model: str) -> list[Line]:
-    """The lines of a table that are about this model."""
+    """The rows of a table that belong to this model."""
     return [{str(name): value for name, value in line.items()} for line in of_model(table, model).to_dict("records")]
 
 
@@ -83,7 +83,7 @@ def models_of(types: pd.DataFrame) -> list[str]:
 
 
 def meanings(about: Mapping[str, Any]) -> Iterator[str]:
-    """What the numbers are, with the settings that they rest on."""
+    """Explanations of the numbers, with the settings used."""
     yield from MEANINGS
     level = "the median" if about["noise_quantile"] == 0.5 else f"the {about['noise_quantile']:.0%} quantile"
     yield (
@@ -97,7 +97,7 @@ def meanings(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 def rows_of(tables: Mapping[str, pd.DataFrame], model: str) -> Iterator[dict[str, Any]]:
-    """The lines of the table of types, with what a reader sees of each number."""
+    """The rows of the table of types, with each number as text."""
     chunks = {line["type"]: line for line in lines_of(tables["chunks"], model)}
     for line in lines_of(tables["types"], model):
         signal = line["kind"] == "signal"

@@ -80,7 +80,7 @@ def _against(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the numbers rest on, with a line for each model."""
+    """Settings and versions, with an entry for each model."""
     for model in about["models"]:
         said = {key: value for key, value in model.items() if key not in ("map", "model")}
         yield from facts({str(model.get("model", "model")): said})

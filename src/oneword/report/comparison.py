@@ -1,7 +1,7 @@
-"""A comparison of two texts for readers: pairs of words, attention, what moved most; in a terminal and a notebook.
+"""How a comparison of two texts is shown in a terminal and in a notebook, and what pages share with them.
 
 Tables are those of `oneword.comparison`: pairs, moved, layers, heads, attention; answers and divergence of causal
-language models; flips and replies of a prompt file. What was not asked for is not there.
+language models; flips and replies of a prompt file. Tables that were not requested are absent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def known(word: object) -> bool:
 
 
 def lines(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The lines of a table as plain values; a missing place is None."""
+    """The rows of a table as plain values; missing values are None."""
     plain = table.astype(object).where(table.notna(), None)
     return [{str(name): value for name, value in line.items()} for line in plain.to_dict("records")]
 
@@ -92,7 +92,7 @@ def difference_of(tables: Tables, a: Heat, b: Heat) -> Heat:
 
 
 def largest(heats: Sequence[Heat]) -> float:
-    """The end of a scale of colours for all of them; at least a little, so that all of nothing is pale."""
+    """The end of the common colour scale; never 0."""
     return max((abs(x) for heat in heats for row in heat.weights for x in row if not math.isnan(x)), default=0) or 1.0
 
 
@@ -104,7 +104,7 @@ def most_moved(tables: Tables, *, kept: bool) -> Line | None:
 
 
 def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
-    """What the numbers are, in plain words."""
+    """Explanations of the numbers."""
     layers, heads = (
         f"{about[name]} {name.removesuffix('s') if about[name] == 1 else name}" for name in ("layers", "heads")
     )

@@ -16,6 +16,7 @@ from oneword.progress import Progress
 from oneword.random import stream
 from oneword.report.words.table import Subject
 from oneword.result import Sensitivity
+from oneword.sets.constraints import Constraint
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
 from oneword.sup.verb import sensitivity
@@ -84,7 +85,7 @@ class _Job:
         ball = sensitivity(
             phi,
             context,
-            within=request.map_constraint(context.d),
+            within=self._within,
             words=request.together,
             positions=self._positions,
             search=self.effort.search_of(self.subject.blocks),
@@ -113,13 +114,21 @@ class _Job:
             results={name: ball},
         )
 
+    @property
+    def _within(self) -> Constraint | None:
+        """The allowed changes; one's own map says which suit it, unless others were asked for."""
+        if self.subject.own is not None and self.request.within is None:
+            return None
+        return self.request.map_constraint(self.window.context.d)
+
     def _rows(
         self, ball: Sensitivity, exact: Sensitivity | None, kind: str, seed: int | None
     ) -> Iterator[dict[str, Any]]:
         context = self.window.context
         best = {} if exact is None else exact.per_word.set_index("position").to_dict("index")
         tried = None if exact is None else exact.substitutions
-        radius = float(self.request.map_constraint(context.d).reach(context.X).max()) / math.sqrt(context.d)
+        within = self._within
+        radius = math.nan if within is None else float(within.reach(context.X).max()) / math.sqrt(context.d)
         for line in ball.per_word.to_dict("records"):
             i = int(line["position"])
             start, end = context.spans[i] or (None, None)

@@ -78,7 +78,6 @@ def measure_model(
     if request.words is not None and words is not None:  # a list of which nothing fits is refused first
         Coverage.of(words, [(context, {i: i for i in spots})]).check(words)
     probe = subject.phi.at(context.X)
-    assert isinstance(probe, TransformerProbe)
     draft = _Draft(subject, number, context, spots, name)
     stages, effort, within = _Stages(progress), request.effort_for(context.n), request.model_constraint()
     with stages.next("random words") as say:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from oneword.bounds.certificate import Certify
-from oneword.errors import HubError, RangeError, UnknownNameError
+from oneword.errors import OnewordError, RangeError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap
 from oneword.maps.transformer import TransformerFeatures
@@ -91,6 +91,7 @@ def measure(
     Raises an `OnewordError`: `UnknownNameError` for a name that is no map or model, `TextError` for a text without
     words, `RangeError` for values out of range.
 
+        >>> import oneword as ow
         >>> table = ow.measure("I love her much", by="attention", effort="quick", seeds=1)
         >>> list(table.words["word"])
         ['I', 'love', 'her', 'much']
@@ -161,13 +162,10 @@ def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
     if not isinstance(by, str):
         name = getattr(by, "__name__", type(by).__name__)
         return MapSubject(name, name, own=by)
-    try:
-        return MapSubject.named(by)
-    except UnknownNameError as unknown:
-        return ModelSubject(load_model(by, request, unknown))
+    return MapSubject.named(by) if registry.is_map(by) else ModelSubject(_model(by, request))
 
 
-def load_model(name: str, request: Request, unknown: UnknownNameError | None = None) -> TransformerFeatures:
+def _model(name: str, request: Request) -> TransformerFeatures:
     """A model by its name; `name@random` has the same architecture with random weights."""
     trained = name.removesuffix(RANDOM)
     seed = request.seed if name.endswith(RANDOM) else None
@@ -175,10 +173,8 @@ def load_model(name: str, request: Request, unknown: UnknownNameError | None = N
         return TransformerFeatures.load(
             trained, output="pooled", dtype=request.dtype, device=request.device, random_init=seed
         )
-    except (UnknownNameError, HubError) as error:
-        if unknown is None or "/" in trained:
-            raise
-        raise UnknownNameError(f"{unknown}, which is no model either ({error})") from None
+    except OnewordError as error:  # where there is no model of this name, a map may have been meant
+        raise type(error)(f"{error}{registry.similar_to(name)}") from None
 
 
 def _distinct(subjects: list[MapSubject | ModelSubject]) -> list[MapSubject | ModelSubject]:
