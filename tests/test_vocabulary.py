@@ -11,7 +11,7 @@ import torch
 
 import oneword as ow
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError, UnknownNameError, ZeroNormError
-from oneword.substitutions import Substitutions
+from oneword.result import Substitutions
 from tests.text.tiny_models import write_model
 
 TEXT = "I love her much, unbelievably so"

@@ -42,7 +42,7 @@ def whole_number(name: str, value: object) -> int:
             raise TypeError
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise RangeError(f"expected {name} as a whole number, got {shown(value)}") from None
+        raise RangeError(f"expected {name} as a whole number, got {shown(value)}: give an int") from None
 
 
 def check_floating(dtype: object) -> None:

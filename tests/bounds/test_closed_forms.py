@@ -16,10 +16,9 @@ from oneword.bounds.scores import heads_bound
 from oneword.bounds.sparse import support_bound
 from oneword.bounds.unnormalised import interval_bound
 from oneword.maps.attention import AttentionFeatures
-from oneword.maps.attention_probe import AttentionProbe
+from oneword.maps.attention_probe import AttentionProbe, RescoredProbe
 from oneword.maps.base import FeatureMap, Probe
 from oneword.maps.multihead import MultiHeadAttention
-from oneword.maps.rescored_probe import RescoredProbe
 from oneword.search.ascent import Ascent
 from oneword.sets.constraints import Ball
 from oneword.text.context import clustered, gaussian

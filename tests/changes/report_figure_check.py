@@ -1,28 +1,34 @@
-"""A new figure is drawn from the table of a run, for the page and as files, with own maps in it."""
+"""A figure of the report: on the page with its numbers, as files for a paper, and said to be missing without rows."""
 
 import json
-import sys
+import re
 import tempfile
 from pathlib import Path
 
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from oneword.experiments.rows import figure_rows, fits
+from oneword.experiments.rows import figure_rows
 from oneword.report.paper.figures import draw_all, figures
 from oneword.report.paper.page import render
-from tests.fake_results import results
 
-table = results()
-soft = table[table["map"] == "attention"]
-rows = figure_rows(pd.concat([table, soft.assign(map="mine")], ignore_index=True))
-(figure,) = [figure for figure in figures(rows, fits(table)) if figure.id == "tightness"]
-labels = {mark.label for mark in figure.panels[0].marks}
-assert {"RF", "RAF (softmax)", "mine"} <= labels, labels
-truth = (rows["tightness"]["upper"] / rows["tightness"]["value"]).groupby(rows["tightness"]["map"]).median()
-assert (truth >= 1).all()
-with tempfile.TemporaryDirectory() as folder:
-    only = {name: some if name == "tightness" else some.iloc[:0] for name, some in rows.items()}
-    assert any(path.name == "tightness.pdf" for path in draw_all(only, Path(folder)))
-    page = render(rows, [], json.loads("{}"), Path(folder) / "report.html", fits(table)).read_text()
-    assert "How tight certificates are" in page
+about = {"kind": "sensitivity", "map": "attention", "words_from": "gaussian", "changed": 1, "positions": "all", "d": 16}
+table = pd.DataFrame([about | {"n": n, "trial": 0, "seed": 0, "value": 2.0, "upper": 3.0} for n in (10, 20)])
+rows = figure_rows(table)
+
+(figure,) = [each for each in figures(rows) if each.id == "tightness"]
+(curve,) = figure.panels[0].marks
+assert curve.y == (1.5, 1.5)
+(empty,) = [each for each in figures(figure_rows(table.iloc[:0])) if each.id == "tightness"]
+assert empty.missing
+
+with tempfile.TemporaryDirectory() as place:
+    folder = Path(place)
+    page = render(rows, [], {}, folder / "report.html").read_text(encoding="utf-8")
+    assert '<section id="tightness">' in page
+    (plots,) = re.findall(r'id="plots">(.*?)</script>', page, flags=re.DOTALL)
+    assert json.loads(plots)["tightness/0"]["layer"][0]["data"]["values"][0]["y"] == 1.5
+    assert {path.suffix for path in draw_all(rows, folder / "figures") if path.stem == "tightness"} == {
+        ".pdf",
+        ".svg",
+        ".png",
+    }

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 import torch
-from oneword.app.readers import Readers
 
+from oneword.app.subjects import Subjects
 from oneword.errors import RangeError, UnknownNameError
 from oneword.experiments.cell import TextCell
 from oneword.experiments.cells import SensitivityCell
@@ -48,7 +48,7 @@ def test_every_map_has_a_look_and_a_title() -> None:
     assert len({registry.title(name) for name in TYPED}) == len(TYPED)
     assert registry.title("drf-3") == "Three fully connected layers"
     assert registry.title("drf-40") == "40 fully connected layers"
-    offered = {key for _, key in Readers(models=()).choices}
+    offered = {key for _, key in Subjects(models=()).choices}
     assert offered == set(registry.in_app())
 
 

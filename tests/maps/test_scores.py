@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from oneword.maps.scores import SCORES, GroupedScore, Score
-from oneword.maps.scores.sparsemax import sparsemax
+from oneword.maps.scores.normalised import sparsemax
 
 GROUPED = [score for score in SCORES.values() if isinstance(score, GroupedScore)]
 every = pytest.mark.parametrize("score", SCORES.values(), ids=list(SCORES))

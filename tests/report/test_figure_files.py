@@ -13,8 +13,8 @@ from matplotlib.text import Text
 from oneword.experiments.rows import figure_rows, fits
 from oneword.plot.print import COLUMN, PAGE, draw, formula, placed, save
 from oneword.report import comparison_page as compared
-from oneword.report.figures import per_word
 from oneword.report.paper.figures import figures as paper_figures
+from oneword.report.words.chart import per_word
 from oneword.report.words.figures import heads_figure, layers_figure, lengths_figure
 from tests.fake_profile import exponents, lengths, profile
 from tests.fake_results import results

@@ -30,10 +30,9 @@ from oneword.bounds.rounding import hull_slack, slack
 from oneword.bounds.sparse import support_bound
 from oneword.bounds.unnormalised import interval_bound
 from oneword.maps.attention import AttentionFeatures
-from oneword.maps.attention_probe import AttentionProbe
+from oneword.maps.attention_probe import AttentionProbe, RescoredProbe
 from oneword.maps.base import Probe
 from oneword.maps.multihead_probe import MultiHeadProbe
-from oneword.maps.rescored_probe import RescoredProbe
 from oneword.maps.scores import Linear, ReLU, Score, Sigmoid, Softmax, Sparsemax
 from oneword.sets.constraints import Constraint
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from oneword.experiments.cell import TextCell
 from oneword.maps.base import SHORT
+from oneword.memory import batch_size
 
 BASE_BYTES = 600_000_000  # the interpreter with torch, numba, pandas and an encoder
 FLOPS = 1.2e10  # multiply-adds a second in matrix products, twice
@@ -33,7 +34,7 @@ def search_bytes(cell: TextCell, positions: int, *, baseline: int = 0) -> int:
         return BASE_BYTES + 8 * (8 * cell.n**2 + 8 * cell.n * cell.d + 3 * cell.d**2) + 64 * starts * cell.d + batch
     depth = max(cell.depths, default=1)
     block = cell.k * cell.d * 8
-    together = min(positions, max(1, cell.memory // block))  # blocks are held within the budget, or one of them
+    together = min(positions, batch_size(block, cell.memory))  # blocks are held within the budget, or one of them
     batch = min(cell.memory, together * (4 + baseline) * 48 * cell.k * depth)
     layers = 8 * cell.k**2 * depth if depth > 1 else 0  # all but the first, and what a certificate makes of one
     return BASE_BYTES + block * (2 + 4 * together // 3) + batch + layers

@@ -4,7 +4,6 @@ Each one carries what the rest of the package needs to know about it: its Lipsch
 certificate S ≤ M√d·max_i‖V_i‖/‖φ(X)‖, and the points where σ' jumps, for the quadratures of `oneword.theory`.
 """
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from oneword.errors import DTypeError, RangeError, ShapeError, UnknownNameError
+from oneword.errors import DTypeError, RangeError, ShapeError, UnknownNameError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,8 @@ def activation(spec: str | Activation | Callable[[Tensor], Tensor]) -> Activatio
     if isinstance(spec, str):
         if spec in ACTIVATIONS:
             return ACTIVATIONS[spec]
-        near = difflib.get_close_matches(spec.lower(), ACTIVATIONS, n=3, cutoff=0.5)
-        nearest = f"; nearest: {', '.join(near)}" if near else ""
-        raise UnknownNameError(f"expected an activation among {', '.join(ACTIVATIONS)}, got {spec!r}{nearest}")
+        hint = did_you_mean(spec.lower(), ACTIVATIONS)
+        raise UnknownNameError(f"expected an activation among {', '.join(ACTIVATIONS)}, got {spec!r}{hint}")
     if callable(spec):
         return Activation(getattr(spec, "__name__", type(spec).__name__), spec)
     raise UnknownNameError(f"expected the name of an activation, an Activation or a callable, got {spec!r}")

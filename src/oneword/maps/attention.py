@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from oneword.checks import whole_number
 from oneword.errors import DTypeError, RangeError, ShapeError
-from oneword.maps.attention_probe import AttentionProbe
-from oneword.maps.base import FeatureMap, check_matches, check_tensor, whole
-from oneword.maps.rescored_probe import RescoredProbe
+from oneword.maps.attention_probe import AttentionProbe, RescoredProbe
+from oneword.maps.base import FeatureMap, check_matches, check_tensor
 from oneword.maps.scores import GroupedScore, Score, Softmax, score
 from oneword.random import normal, resolve_seed
 from oneword.text.context import check_finite
@@ -50,7 +50,7 @@ class AttentionFeatures(FeatureMap):
         device: torch.device | str = "cpu",
     ) -> AttentionFeatures:
         """W_ab ~ N(0, 1/d), independent."""
-        d = whole(d, "d")
+        d = whole_number("d", d)
         if d < 1:
             raise RangeError(f"expected d of at least 1, got {d}")
         seed = resolve_seed(seed, generator)

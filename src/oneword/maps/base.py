@@ -8,7 +8,6 @@ maps with structure bring Probes of their own (theory: "Incremental evaluation")
 from __future__ import annotations
 
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -234,16 +233,6 @@ def check_tensor(W: object, name: str) -> None:
     """Refuse weights that are lists or arrays: their dtype and device would be a guess."""
     if not isinstance(W, Tensor):
         raise DTypeError(f"expected {name} as a torch tensor, got {type(W).__name__}: convert it with torch.as_tensor")
-
-
-def whole(value: int, name: str) -> int:
-    """A number of things, as an int; whatever is not a whole number is refused."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise RangeError(
-            f"expected {name} as a whole number, got {value!r} of type {type(value).__name__}: give an int"
-        ) from None
 
 
 def check_matches(X: Tensor, weights: Tensor, d: int, n: int | None = None) -> None:

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from oneword.checks import whole_number
 from oneword.errors import RangeError, ShapeError
-from oneword.maps.base import whole
 from oneword.memory import check_memory
 from oneword.random import normal
 from oneword.text.context import check_finite
@@ -73,7 +73,7 @@ def bands(V: Float[Tensor, "k d"], rows: int = 8192) -> Iterator[tuple[slice, Fl
 
 def check_sizes(n: int, d: int, k: int) -> None:
     """Refuse sizes that make no layer."""
-    n, d, k = whole(n, "n"), whole(d, "d"), whole(k, "k")
+    n, d, k = whole_number("n", n), whole_number("d", d), whole_number("k", k)
     if min(n, d, k) < 1:
         raise RangeError(f"expected n, d and k of at least 1, got n = {n}, d = {d}, k = {k}")
 

@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse.linalg import ArpackError, eigsh
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from oneword.maps.base import FeatureMap
-from oneword.maps.eigen import leading_eigenvectors
 from oneword.random import stream
 
 Progress = Callable[[float], None]
 STEPS = 60  # of power iteration, at most
 _TOLERANCE = 1e-3  # relative, of the norm, between steps
 DENSE = 1024  # entries of φ(X): up to here the whole Jacobian costs less than power iterations for every word
+_SMALL = 32  # up to this width a full decomposition is as quick as Lanczos
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,3 +112,16 @@ def _said(parts: tuple[Tensor, ...], progress: Progress) -> Iterator[Tensor]:
     for done, part in enumerate(parts, 1):
         yield part
         progress(done / len(parts))
+
+
+def leading_eigenvectors(gram: Float[Tensor, "w w"], count: int, tolerance: float) -> Float[Tensor, "count w"]:
+    """The `count` leading ones, largest first, in float64 on the CPU; fewer where there are no more."""
+    width = len(gram)
+    if width > _SMALL:
+        start = np.random.default_rng(0).standard_normal(width)
+        try:
+            values, vectors = eigsh(gram.double().cpu().numpy(), k=count, v0=start, tol=tolerance)
+            return torch.from_numpy(vectors[:, values.argsort()[::-1]].T.copy())
+        except ArpackError:  # no convergence, or a matrix that vanishes
+            pass
+    return torch.linalg.eigh(gram.double().cpu())[1][:, -count:].mT.flip(0)

@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from oneword.checks import whole_number
 from oneword.errors import DTypeError, RangeError, ShapeError
-from oneword.maps.base import FeatureMap, check_matches, check_tensor, whole
+from oneword.maps.base import FeatureMap, check_matches, check_tensor
 from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.scores import Score, Softmax, score
 from oneword.random import normal, resolve_seed
@@ -84,8 +85,8 @@ class MultiHeadAttention(FeatureMap):
         head have variance 1 and its keys in the space of words have length about 1, both as in RAF with W ~ N(0, 1/d).
         A head is drawn from (seed, head): more heads continue fewer.
         """
-        d, heads = whole(d, "d"), whole(heads, "heads")
-        head_width = None if head_width is None else whole(head_width, "head_width")
+        d, heads = whole_number("d", d), whole_number("heads", heads)
+        head_width = None if head_width is None else whole_number("head_width", head_width)
         head_width = d // heads if head_width is None and heads >= 1 else head_width
         if d < 1 or heads < 1 or head_width is None or head_width < 1:
             raise RangeError(

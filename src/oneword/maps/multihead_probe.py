@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from oneword.maps.attention_probe import unit_rows
 from oneword.maps.base import (
     Probe,
     check_candidates,
@@ -31,7 +32,6 @@ from oneword.maps.base import (
 )
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore, Score
-from oneword.maps.starts import unit_rows
 
 if TYPE_CHECKING:
     from oneword.maps.multihead import MultiHeadAttention

@@ -17,11 +17,12 @@ from jaxtyping import Float, Int
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
+from oneword.checks import whole_number
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
-from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, check_tensor, feature_norm, whole
+from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, check_tensor, feature_norm
 from oneword.maps.blocks import Blocks, bands, check_sizes, empty_like_map, gaussian_scale
-from oneword.maps.eigen import leading_eigenvectors
+from oneword.maps.jacobian import leading_eigenvectors
 from oneword.memory import check_memory
 from oneword.random import normal, resolve_seed
 from oneword.text.context import check_finite
@@ -167,7 +168,7 @@ class DeepRandomFeatures(LayeredFeatures):
     ) -> DeepRandomFeatures:
         """Layers are keyed by (seed, layer): a deeper map of the same seed continues a shallower one."""
         check_sizes(n, d, 1 if k is None else k)
-        depth = whole(depth, "depth")
+        depth = whole_number("depth", depth)
         if depth < 1 or beta <= 0:
             raise RangeError(f"expected depth ≥ 1 and β > 0, got depth = {depth}, β = {beta}")
         k = n * d if k is None else k

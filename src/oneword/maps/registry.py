@@ -87,7 +87,7 @@ MAPS = {
         ),
         NamedMap(
             "attention-sparsemax", "Sparsemax attention", "sparsemax-RAF", "blue", "pentagon",
-            score=f"{_SCORES}.sparsemax:Sparsemax", in_app=None,
+            score=f"{_SCORES}.normalised:Sparsemax", in_app=None,
         ),
         NamedMap(
             "attention-sigmoid", "Sigmoid attention", "sigmoid-RAF, not normalised", "green", "hexagon",

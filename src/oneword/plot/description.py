@@ -210,8 +210,3 @@ def _apart(values: Sequence[float], low: float, high: float) -> list[float]:
         if not kept or math.log(kept[-1] / value) > 0.115 * math.log(high / low):
             kept.append(value)
     return kept[::-1]
-
-
-def shortened(word: str, most: int = 16) -> str:
-    """A word that has room beside an axis."""
-    return word if len(word) <= most else word[: most - 1] + "…"

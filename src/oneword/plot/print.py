@@ -19,14 +19,16 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
+from oneword.checks import shortened
 from oneword.files import write_whole
-from oneword.plot.description import Axis, Heat, Mark, Panel, Plot, keys_of, shared, shortened, span, ticks
+from oneword.plot.description import Axis, Heat, Mark, Panel, Plot, keys_of, shared, span, ticks
 from oneword.plot.look import MARKS, PRINT
 
 COLUMN, PAGE = 3.25, 6.75  # inches: the width of a column of a two-column paper, and of both
 HEIGHT, LINE, LETTER = 2.1, 0.13, 0.058  # inches: of a panel, and of a line and a letter of its legend
 NAMED = 60  # words: axes with more count instead
 NARROW = 18  # words that have room in a column
+LONGEST = 16  # letters of a name beside an axis
 WRITTEN = 12  # columns of a heat map: cells of larger ones have no numbers
 DARK_CELL = 0.71  # share of the largest value: white is easier to read on what is darker, black on the rest
 BAR = 0.72  # width of a bar
@@ -216,7 +218,7 @@ def _scale(axes: Axes, axis: Axis, limits: tuple[float, float], which: str) -> N
     if len(axis.names) > NAMED:
         labelled = (), ()
     if labelled is not None:
-        line.set_ticks(labelled[0], [plain(shortened(name) if axis.names else name) for name in labelled[1]])
+        line.set_ticks(labelled[0], [plain(shortened(name, LONGEST) if axis.names else name) for name in labelled[1]])
         line.set_minor_locator(NullLocator())
         line.set_minor_formatter(NullFormatter())
 
@@ -227,7 +229,7 @@ def _draw_heat(axes: Axes, heat: Heat) -> None:
     image = axes.imshow(weights, vmin=0, vmax=heat.end, aspect="auto" if heat.rows else "equal")
     for axis, names in ((axes.xaxis, heat.tokens), (axes.yaxis, heat.row_names)):
         if len(names) <= NAMED:
-            axis.set_ticks(range(len(names)), [plain(shortened(name)) for name in names])
+            axis.set_ticks(range(len(names)), [plain(shortened(name, LONGEST)) for name in names])
             axis.set_tick_params(labelsize=7 if len(names) <= 24 else 5)
     if len(heat.tokens) <= NAMED and not all(name.isdigit() for name in heat.tokens):
         axes.tick_params(axis="x", rotation=90)
@@ -245,13 +247,13 @@ def turned(axis: Axis, room: float) -> bool:
     """Whether names would touch each other beside each other in so many inches."""
     if not axis.names or len(axis.names) > NAMED:
         return False
-    widest = max(len(line) for name in axis.names for line in shortened(name).splitlines())
+    widest = max(len(line) for name in axis.names for line in shortened(name, LONGEST).splitlines())
     return widest * len(axis.names) * LETTER > 0.85 * room
 
 
 def _names_room(panel: Panel, room: float) -> float:
     """Inches that turned names need below a panel."""
-    return LETTER * max(len(shortened(name)) for name in panel.x.names) if turned(panel.x, room) else 0.0
+    return LETTER * max(len(shortened(name, LONGEST)) for name in panel.x.names) if turned(panel.x, room) else 0.0
 
 
 def _titles(plot: Plot, room: float) -> list[str]:

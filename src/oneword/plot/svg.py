@@ -10,15 +10,19 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from hashlib import blake2b
 from html import escape
 from typing import Any
+from unicodedata import combining, east_asian_width
 from xml.etree import ElementTree
 
 import numpy as np
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.ft2font import FT2Font
 from matplotlib.markers import MarkerStyle
 
-from oneword.plot.description import Mark, Panel, Plot, keys_of, shared
+from oneword.plot.description import Axis, Mark, Panel, Plot, keys_of, shared
 from oneword.plot.look import LIGHT, MARKS
 from oneword.plot.print import METADATA, STYLE, draw_panel, drawing, plain
 
@@ -107,7 +111,7 @@ def mark_path(mark: str) -> str:
         return "M-.5 0a.5 .5 0 1 0 1 0a.5 .5 0 1 0 -1 0z"
     style = MarkerStyle(MARKS[mark])
     points = 2 * np.asarray(style.get_path().transformed(style.get_transform()).vertices, dtype=float)
-    return "M" + "L".join(f"{x:.2g} {-y:.2g}" for x, y in points) + ("" if mark == "dash" else "z")
+    return "M" + "L".join(f"{_short(x, 2)} {_short(-y, 2)}" for x, y in points) + ("" if mark == "dash" else "z")
 
 
 def _plot(plot: Panel | Plot) -> Plot:
@@ -135,8 +139,15 @@ def _svg(panels: Sequence[Panel], width: float, height: float, y_span: tuple[flo
     with drawing(*size, style=ON_PAGE) as figure:
         figure.get_layout_engine().set(w_pad=2 / PIXELS, h_pad=2 / PIXELS)  # type: ignore[union-attr, call-arg]
         every = figure.subplots(len(panels), squeeze=False).ravel()
+        foreign: list[str] = []
         for axes, panel in zip(every, panels, strict=True):
-            draw_panel(axes, panel, y_span, STAND_IN, room=0.62 * size[0])  # letters are larger than in print
+            drawn = replace(panel, x=_with_stand_ins(panel.x), y=_with_stand_ins(panel.y))
+            draw_panel(axes, drawn, y_span, STAND_IN, room=0.62 * size[0])  # letters are larger than in print
+            for axis, names in ((axes.xaxis, panel.x.names), (axes.yaxis, panel.y.names)):
+                for label, name in zip(axis.get_ticklabels(), names, strict=False):
+                    if _stand_in(name) != name:
+                        label.set_gid(f"foreign-{len(foreign)}")
+                        foreign.append(name)
             axes.set_title(plain(panel.title), loc="left")
             for axis in (axes.xaxis, axes.yaxis):
                 axis.grid(not (panel.x if axis is axes.xaxis else panel.y).names or bool(panel.x.at))
@@ -146,10 +157,46 @@ def _svg(panels: Sequence[Panel], width: float, height: float, y_span: tuple[flo
         super(type(figure), figure).savefig(
             content, format="svg", metadata=METADATA["svg"], dpi=PIXELS, transparent=True
         )
-    return _cleaned(content.getvalue(), width, len(panels) * height, said)
+    return _cleaned(content.getvalue(), width, len(panels) * height, said, foreign)
 
 
-def _cleaned(content: bytes, width: float, height: float, said: str) -> str:
+@cache
+def _font() -> FT2Font:
+    return get_font(findfont("DejaVu Sans"))
+
+
+def _stand_in(name: str) -> str:
+    """The name with letters about as wide for those that the font does not have: W, n, or none for an accent."""
+    known = [letter.isspace() or _font().get_char_index(ord(letter)) for letter in name]
+    return "".join(letter if has else _as_wide(letter) for letter, has in zip(name, known, strict=True))
+
+
+def _as_wide(letter: str) -> str:
+    return "" if combining(letter) else "W" if east_asian_width(letter) in "WF" else "n"
+
+
+def _with_stand_ins(axis: Axis) -> Axis:
+    return replace(axis, names=tuple(map(_stand_in, axis.names)))
+
+
+def _write_foreign(root: ElementTree.Element, names: Sequence[str]) -> None:
+    """Letters that the font does not have are left to the browser's fonts, in the width of their stand-ins."""
+    for group in root.iter("g"):
+        kind, _, index = group.get("id", "").partition("-")
+        if kind == "foreign" and len(group):
+            name, outlines = names[int(index)], group[0]
+            room = f"{sum(95 if letter == 'W' else 60 for letter in _stand_in(name)):g}"  # at a size of 100
+            own = {
+                "font-size": "100",
+                "transform": "scale(1 -1)",
+                "textLength": room,
+                "lengthAdjust": "spacingAndGlyphs",
+            }
+            outlines[:] = [ElementTree.Element("text", own)]
+            outlines[0].text = name
+
+
+def _cleaned(content: bytes, width: float, height: float, said: str, foreign: Sequence[str]) -> str:
     """What a page needs of matplotlib's SVG: no styles for the whole page, short numbers, names of its own."""
     root = ElementTree.fromstring(content)
     for element in root.iter():
@@ -172,6 +219,7 @@ def _cleaned(content: bytes, width: float, height: float, said: str) -> str:
     for parent in list(root.iter()):
         for child in [child for child in parent if child.tag in ("style", "metadata", "clipPath")]:
             parent.remove(child)
+    _write_foreign(root, foreign)
     _flatten(root)
     for empty in [child for child in root if child.tag == "defs" and not len(child)]:
         root.remove(empty)

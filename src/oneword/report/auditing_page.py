@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from oneword.checks import shortened
 from oneword.plot import Axis, Look, Mark, Panel, numbers
-from oneword.plot.description import shortened
 from oneword.plot.look import series_look
 from oneword.report.auditing import SHORT_NAMES, advice, bracketed, lines_of, meanings, models_of, of_model, rows_of
 from oneword.report.templating import facts, write_page

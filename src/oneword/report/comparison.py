@@ -18,6 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from oneword.checks import shortened
 from oneword.plot import Heat
 from oneword.report.table import shown
 from oneword.report.words.terminal import heat_style, visible
@@ -333,8 +334,7 @@ def _width(heat: Heat) -> int:
 
 
 def _short(token: str, most: int = 10) -> str:
-    token = visible(token)
-    return token if len(token) <= most else token[: most - 1] + "…"
+    return shortened(visible(token), most)
 
 
 def _number(value: float | None, most: float) -> Text:

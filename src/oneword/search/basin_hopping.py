@@ -1,15 +1,12 @@
 """Where kinks or saturation stop an ascent: momentum from many random starts, then restarts around the best.
 
 At a kink a plain ascent jumps from side to side until its step has vanished, and a conditional-gradient step lands
-anywhere. Momentum averages the two sides and slides along the kink: the direction is a running mean of normalised
-gradients (heavy ball), and the step falls along a cosine, so that a climb of N steps ends at rest whatever N is. What
-is left are maxima that few starts lead to; most of them are near others that are almost as high, so the best
-candidates are shaken, less each time, and climb again (basin hopping). The best iterate counts, never the last.
+anywhere; momentum slides along it. What is left are maxima that few starts lead to; most of them are near others that
+are almost as high, so the best candidates are shaken, less each time, and climb again (basin hopping).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +19,7 @@ from oneword.progress import Progress
 from oneword.random import stream
 from oneword.search.base import STAGE, Gradients, Rows
 from oneword.search.candidates import Candidates, larger, random_words, stacked, with_gradient
-from oneword.search.polish import along
+from oneword.search.momentum import along, climb
 from oneword.sets.constraints import Constraint
 
 _LAST_STEP = 1e-3  # of the reach
@@ -113,15 +110,16 @@ class _Climb:
         return stacked([self._up(rows[part], start.sets(part), max(1, steps), widest) for part in parts])
 
     def _up(self, rows: Rows, start: Candidates, steps: int, widest: float) -> Candidates:
-        best, best_y, y = start.value, start.y, start.y
         near = self.probe.near(tuple(rows.unique().tolist()))
-        x = self.probe.X[rows][:, None].expand_as(y)
-        reach = self.within.reach(x)[..., None]
-        mean, keep = torch.zeros_like(y), min(0.9, max(0.0, 1 - 8 / steps))
-        for k in range(steps):
-            value, gradient = with_gradient(near, rows, y, self.memory, self.gradients)
-            best, best_y = larger(best, best_y, value, y)
-            mean = keep * mean + (1 - keep) * along(gradient)
-            length = widest * (1 + math.cos(math.pi * k / steps)) / 2 + _LAST_STEP
-            y = self.within.project(x, y + length * reach * along(mean))
+        best, best_y, _ = climb(
+            lambda y: with_gradient(near, rows, y, self.memory, self.gradients),
+            self.probe.X[rows][:, None].expand_as(start.y),
+            start.y,
+            start.value,
+            self.within,
+            steps=steps,
+            keep=min(0.9, max(0.0, 1 - 8 / steps)),
+            first=widest,
+            last=_LAST_STEP,
+        )
         return Candidates(best, best_y, start.begin)

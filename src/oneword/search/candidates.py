@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.maps.base import Probe
+from oneword.memory import batch_size
 from oneword.random import stream
 from oneword.search.base import Gradients, Rows
 from oneword.sets.constraints import Constraint
@@ -120,5 +121,5 @@ def _flatten(rows: Rows, y: Float[Tensor, "p s m d"]) -> tuple[Int[Tensor, "b m"
 
 
 def _batches(probe: Probe, y: Tensor, i: Tensor, memory: int) -> list[tuple[Tensor, Tensor]]:
-    size = max(1, memory // probe.bytes_per_candidate(i.shape[1]))
+    size = batch_size(probe.bytes_per_candidate(i.shape[1]), memory)
     return list(zip(y.split(size), i.split(size), strict=True))

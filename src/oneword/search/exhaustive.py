@@ -10,6 +10,7 @@ from torch import Tensor
 
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import Probe
+from oneword.memory import batch_size
 from oneword.progress import Progress, silent
 from oneword.search.substitution import STAGE, Outcome, Substitution
 from oneword.sets.vocabulary import Replacements
@@ -70,7 +71,7 @@ def _one_by_one(
     for count, row in enumerate(rows):
         near = probe.near(tuple(row.tolist()))
         Y = within.rows(row.cpu(), probe.d, probe.X.dtype, some).to(probe.X.device)
-        batch = max(1, memory // near.bytes_per_candidate(len(row)))
+        batch = batch_size(near.bytes_per_candidate(len(row)), memory)
         parts = Y.split(batch)
         found = []
         for done, y in enumerate(parts):

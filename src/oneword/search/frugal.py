@@ -1,9 +1,7 @@
 """The sup for maps whose every candidate is a forward pass: a few sets of rows climb first, and hand on what they find.
 
 Deep networks are curved: conditional-gradient steps, which jump to the far side of the ball, miss their maxima, and a
-plain ascent crawls. Here the direction is a running mean of normalised gradients (heavy ball) and the step shrinks
-along a cosine to almost nothing, so that a climb of N steps ends at rest whatever N is. The best iterate counts, never
-the last.
+plain ascent crawls. Candidates climb by momentum instead.
 
 A new word that moves the model far at one position does so at most others, too, after a few narrow steps. So a few
 sets of rows (the scouts) climb from starts of their own, all the others begin at the words that these found or at a
@@ -12,7 +10,6 @@ start that does more, and the leading sets climb furthest.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -23,10 +20,12 @@ from torch import Tensor
 
 from oneword.errors import RangeError
 from oneword.maps.base import SHORT, Probe
+from oneword.memory import batch_size
 from oneword.progress import Progress, silent
 from oneword.search.base import MEMORY, STAGE, Found, Gradients, Rows, Search, Status
-from oneword.search.candidates import evaluate, first_starts, random_words
-from oneword.sets.constraints import Constraint, unit
+from oneword.search.candidates import evaluate, first_starts, larger, random_words
+from oneword.search.momentum import climb
+from oneword.sets.constraints import Constraint
 
 _SCOUTS = 8  # at most, unless more sets lead
 _SCOUTING = 30  # steps of a scout, where all sets together take as many
@@ -197,24 +196,24 @@ def scout_and_climb(
         done += more
         progress(STAGE, min(1.0, done / total))
 
-    climb = _Climb(probe, within, memory, gradients, worked)
-    pool = raw = _sorted(climb.values(rows, starts), starts)
+    climber = _Climb(probe, within, memory, gradients, worked)
+    pool = raw = _sorted(climber.values(rows, starts), starts)
     first = pool.ranking[:scouts]
-    pool = pool.merged_at(first, climb.up(rows[first], pool.at(first).best(keep), scouting))
+    pool = pool.merged_at(first, climber.up(rows[first], pool.at(first).best(keep), scouting))
     found = pool.at(first[pool.at(first).ranking[:hands]])
     handed = within.project(probe.X[rows][:, None], found.y[None, :, 0])
-    pool = pool.merged(_Pool(climb.values(rows, handed), handed, found.origin[:, 0].expand(p, -1)))
-    pool = pool.merged_at(torch.arange(p, device=rows.device), climb.up(rows, pool.best(keep), steps))
+    pool = pool.merged(_Pool(climber.values(rows, handed), handed, found.origin[:, 0].expand(p, -1)))
+    pool = pool.merged_at(torch.arange(p, device=rows.device), climber.up(rows, pool.best(keep), steps))
     for turn, far in enumerate([polish] if last == 1 else [polish // 2, polish - polish // 2]):
         if not far:
             continue
         lead = pool.ranking[:leading]
         chosen = pool.at(lead).best(last)
         if last == 2 and turn == 0:
-            chosen = chosen.best(1).and_also(_fresh(raw.at(lead), chosen, climb.climbed))
+            chosen = chosen.best(1).and_also(_fresh(raw.at(lead), chosen, climber.climbed))
         elif last == 2 and leading > 1:
             chosen = chosen.best(1).and_also(_from_another(chosen, within, probe.X[rows[lead]]))
-        pool = pool.merged_at(lead, climb.up(rows[lead], chosen, far))
+        pool = pool.merged_at(lead, climber.up(rows[lead], chosen, far))
     agree = (pool.change2[:, 1:2].sqrt() >= (1 - _AGREE) * pool.change2[:, :1].sqrt()).any(1)
     return Field(pool.change2[:, 0], pool.y[:, 0], agree)
 
@@ -279,29 +278,21 @@ class _Climb:
         self, y: Float[Tensor, "b m d"], i: Int[Tensor, "b m"], wide: Float[Tensor, " b"], steps: int
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b m d"]]:
         memory = 0.8 if steps >= _LONG else 0.7
-        x = self.probe.X[i]
-        reach = self.within.reach(x)[..., None]
-        best, best_y = torch.full((len(y),), -torch.inf, dtype=y.dtype, device=y.device), y
-        mean = torch.zeros_like(y)
-        for k in range(steps):
-            value, gradient = self.gradients.at(self.probe, y, i)
-            better = value > best
-            best, best_y = torch.where(better, value, best), torch.where(better[:, None, None], y, best_y)
-            mean = memory * mean + (1 - memory) * _direction(gradient)
-            length = (wide * ((1 + math.cos(math.pi * k / steps)) / 2) + _LAST_STEP)[:, None, None]
-            y = self.within.project(x, y + length * reach * _direction(mean))
-            self.worked(len(y))
+        nothing = torch.full((len(y),), -torch.inf, dtype=y.dtype, device=y.device)
+
+        def slope(at: Tensor) -> tuple[Tensor, Tensor]:
+            value, gradient = self.gradients.at(self.probe, at, i)
+            self.worked(len(at))
+            return value, gradient
+
+        best, best_y, y = climb(
+            slope, self.probe.X[i], y, nothing, self.within,
+            steps=steps, keep=memory, first=wide[:, None, None], last=_LAST_STEP,
+        )  # fmt: skip
         with torch.no_grad():
-            value = self.probe.change2(y, i)
-        better = value > best
-        return torch.where(better, value, best), torch.where(better[:, None, None], y, best_y)
+            return larger(best, best_y, self.probe.change2(y, i), y)
 
     def _batches(self, *each: Tensor) -> list[tuple[Tensor, ...]]:
         """Every tensor in parts that fit into memory."""
-        size = max(1, self.memory // self.probe.bytes_per_candidate(each[1].shape[1]))
+        size = batch_size(self.probe.bytes_per_candidate(each[1].shape[1]), self.memory)
         return list(zip(*(tensor.split(size) for tensor in each), strict=True))
-
-
-def _direction(v: Float[Tensor, "b m d"]) -> Float[Tensor, "b m d"]:
-    """All rows of a candidate as one unit vector, times √m: on average each row moves by its step."""
-    return unit(v.flatten(1)).view_as(v) * v.shape[1] ** 0.5

@@ -12,7 +12,8 @@ from oneword.maps.base import Probe
 from oneword.progress import Progress
 from oneword.search.base import STAGE, Gradients, Rows
 from oneword.search.candidates import Candidates, pick, with_gradient
-from oneword.sets.constraints import Constraint, unit
+from oneword.search.momentum import along
+from oneword.sets.constraints import Constraint
 
 _FINALISTS = 8  # candidates of a set that go on after `_TRIAL` steps
 _TRIAL = 30
@@ -77,8 +78,3 @@ def polish(
     rise = (gradient * (nearby - y)).flatten(2).sum(-1)
     promise = rise / (_NEARBY * value.clamp_min(torch.finfo(value.dtype).tiny))
     return Polished(Candidates(value, y, begin), settled, promise)
-
-
-def along(v: Float[Tensor, "p s m d"]) -> Float[Tensor, "p s m d"]:
-    """All rows of a candidate as one unit vector, times √m: on average each row moves by its step."""
-    return unit(v.flatten(-2)).view_as(v) * v.shape[-2] ** 0.5

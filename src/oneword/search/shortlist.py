@@ -17,6 +17,7 @@ from torch import Tensor
 
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
+from oneword.memory import batch_size
 from oneword.progress import Progress, silent
 from oneword.random import stream
 from oneword.sets.vocabulary import Replacements
@@ -103,7 +104,7 @@ class _Tried:
 
     def __init__(self, probe: Probe, rows: Tensor, Y: Float[Tensor, "words m d"], memory: int) -> None:
         self.probe, self.rows, self.Y = probe, rows, Y
-        self.batch = max(1, memory // probe.bytes_per_candidate(len(rows)))
+        self.batch = batch_size(probe.bytes_per_candidate(len(rows)), memory)
         self.change2 = torch.full((len(Y),), -torch.inf, dtype=Y.dtype, device=Y.device)
         self.at = torch.zeros(0, dtype=torch.long, device=Y.device)
         self.gradients = Y.new_zeros((0, Y[0].numel()))

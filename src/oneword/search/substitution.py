@@ -9,7 +9,8 @@ adds a position and a LayerNorm), y_vi = α_vi(a_v + c_i) + ρ_vi b: its inner p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +24,6 @@ from oneword.maps.scores import GroupedScore
 from oneword.progress import Progress
 from oneword.search import kernels
 from oneword.search.kernels import VOID, Array
-from oneword.search.workers import in_threads
 from oneword.text.layer0 import AffineRows
 
 HIGHEST = 40.0  # logit: e^40 beside 1 is all of the attention, in every precision, and nothing beside VOID
@@ -179,7 +179,7 @@ class Substitution:
         """Piece by piece, in threads; a piece is never so large that a short text would have one only."""
         size = max(8, min(PIECE // self.probe.n, LARGEST))
         pieces = [slice(first, first + size) for first in range(0, words, size)]
-        for done, _ in enumerate(in_threads(replaced, pieces), 1):
+        for done, _ in enumerate(_in_threads(replaced, pieces), 1):
             progress(STAGE, done / len(pieces))
 
     @property
@@ -263,3 +263,20 @@ def _composed(words: AffineRows, piece: slice, W: Float[Tensor, "d d"]) -> tuple
 def _inverse(total: Tensor) -> Tensor:
     """1/total, and 0 for 0: a row that attends to nothing."""
     return torch.where(total > 0, 1 / total, torch.zeros_like(total))
+
+
+def _in_threads(do: Callable[[slice], None], pieces: Iterable[slice]) -> Iterator[None]:
+    """Independent pieces of work in as many threads as torch has; yields once a piece, consume it to the end.
+
+    A piece is computed by one thread from start to end, so that its bits do not depend on how many there are.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield from map(do, pieces)
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(do, pieces)
+    finally:
+        torch.set_num_threads(threads)

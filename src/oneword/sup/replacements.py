@@ -10,12 +10,11 @@ import torch
 
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
-from oneword.result import Sensitivity
+from oneword.result import Sensitivity, Substitutions
 from oneword.search.base import Status
 from oneword.search.exhaustive import exhaust
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements
-from oneword.substitutions import Substitutions
 from oneword.sup.task import Task, by_size, delta_of, rows_of, table_of
 from oneword.text.context import Context
 

@@ -6,8 +6,7 @@ from oneword.errors import UnknownNameError, did_you_mean
 from oneword.maps import registry
 from oneword.maps.scores.base import GroupedScore, Score
 from oneword.maps.scores.elementwise import Linear, Sigmoid
-from oneword.maps.scores.normalised import ReLU, Softmax
-from oneword.maps.scores.sparsemax import Sparsemax
+from oneword.maps.scores.normalised import ReLU, Softmax, Sparsemax
 
 __all__ = ["SCORES", "GroupedScore", "Linear", "ReLU", "Score", "Sigmoid", "Softmax", "Sparsemax", "score"]
 

@@ -1,4 +1,4 @@
-"""Weights g(s)/Σg: softmax, and ReLU, which can also go without the division.
+"""Weights that sum to 1: softmax, ReLU (which can also go without the division), and sparsemax.
 
 Softmax keeps `mass` and `rest` as logarithms, so sharp attention neither overflows nor rounds to 0 or 1 too early.
 """
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from oneword.maps.scores.base import GroupedScore
+from oneword.maps.scores.base import GroupedScore, Score
 
 
 @final
@@ -101,6 +102,39 @@ class ReLU(GroupedScore):
 
     def _remove(self, s: Tensor) -> Tensor:
         return self.pool(s)[..., None] - s.clamp_min(0)
+
+
+@final
+@dataclass(frozen=True)
+class Sparsemax(Score):
+    """The point of the simplex nearest to the scores (Martins & Astudillo, ICML 2016, 1602.02068).
+
+    Weights max(0, s − τ), with the one τ for which they sum to 1; most of them vanish.
+    """
+
+    @property
+    def name(self) -> str:
+        return "sparsemax"
+
+    def attend(self, s: Tensor) -> Tensor:
+        return sparsemax(s)
+
+
+def sparsemax(s: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
+    """argmin over the simplex of ‖p − s‖², along the last axis, differentiable in s.
+
+    The support is the k largest scores, k the last with 1 + k s_(k) > s_(1) + … + s_(k), and τ is what makes their
+    weights sum to 1. The gradient of τ is the mean over the support, so that of p is that of the support, centred.
+    """
+    s = s - s.detach().amax(-1, keepdim=True)  # the support is then above −1, whatever the size of the scores
+    with torch.no_grad():
+        ranked = s.sort(-1, descending=True).values
+        place = torch.arange(1, s.shape[-1] + 1, device=s.device, dtype=s.dtype)
+        count = (1 + place * ranked > ranked.cumsum(-1)).sum(-1, keepdim=True)
+        support = s >= ranked.gather(-1, count - 1)
+    # Counted again: of equal scores all are in the support, or none, and rounding may have let `count` end among them.
+    tau = (s.masked_fill(~support, 0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+    return torch.relu(s - tau)
 
 
 def unnormalised_relu() -> ReLU:
