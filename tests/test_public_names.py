@@ -42,20 +42,15 @@ def test_unknown_names_are_attribute_errors():
     assert not hasattr(ow, "sensitivty")
 
 
-def test_verbs_stay_functions_after_every_module_was_imported():
-    code = """
-import importlib, pkgutil, oneword as ow
-for module in pkgutil.walk_packages(ow.__path__, "oneword."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
-print(*(verb for verb in ow.__all__ if verb.islower() and not callable(getattr(ow, verb)) and verb != "__version__"))
-print(*(verb for verb in ("audit", "compare", "measure", "sensitivity", "sweep") if callable(getattr(ow, verb, None))))
-"""
-    wrong, right = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split("\n")[:2]
-    assert wrong == ""
-    assert right.split() == [
-        verb for verb in ("audit", "compare", "measure", "sensitivity", "sweep") if verb in ow.__all__
-    ]
+def test_verbs_stay_functions_whatever_is_imported():
+    code = (
+        "import importlib, pkgutil, oneword as ow\n"
+        "for each in pkgutil.walk_packages(ow.__path__, 'oneword.'):\n"
+        "    if not each.name.endswith('__main__'): importlib.import_module(each.name)\n"
+        "verbs = ('sensitivity', 'measure', 'compare', 'audit', 'sweep')\n"
+        "print([name for name in verbs if not callable(getattr(ow, name))])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_import_alone_does_not_load_torch():
