@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oneword.app.samples import SAMPLES
+from oneword.app.texts import SAMPLES
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page

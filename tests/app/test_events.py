@@ -13,13 +13,11 @@ import torch
 
 import oneword as ow
 from oneword.app import events as module
-from oneword.app.change import change
 from oneword.app.events import Events, Found
-from oneword.app.lengths import lengths
-from oneword.app.measuring import measure_text
+from oneword.app.measuring import change, lengths, measure_text
 from oneword.app.subjects import MAPS, Subjects
 from oneword.errors import OnewordError
-from oneword.report.app import views
+from oneword.report import app_views as views
 from oneword.report.words.lines import scales
 from oneword.report.words.sentences import bracket
 from oneword.report.words.table import SHADES, Subject, WordTable, words_frame

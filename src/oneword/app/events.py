@@ -8,14 +8,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from oneword.app.change import change
 from oneword.app.jobs import Job, Jobs
-from oneword.app.lengths import lengths
-from oneword.app.limits import check_text, read_upload
-from oneword.app.measuring import add_worst_words, measure_text
+from oneword.app.measuring import add_worst_words, change, lengths, measure_text
 from oneword.app.subjects import Subjects
+from oneword.app.texts import check_text, read_upload
 from oneword.errors import OnewordError, RangeError
-from oneword.report.app import views
+from oneword.report import app_views as views
 from oneword.report.words.table import WordTable
 
 LOOK_AGAIN = 0.2  # seconds between two looks at work that goes on

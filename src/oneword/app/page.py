@@ -7,11 +7,10 @@ from typing import Any
 
 import gradio as gr
 
-from oneword.app.change import SEEN
 from oneword.app.events import Events, Found
-from oneword.app.limits import MOST_WORDS
-from oneword.app.samples import SAMPLES
-from oneword.report.app import views
+from oneword.app.measuring import SEEN
+from oneword.app.texts import MOST_WORDS, SAMPLES
+from oneword.report import app_views as views
 
 TITLE = "oneword: how much can one word change?"
 _HOUR = 3600

@@ -9,11 +9,11 @@ from threading import Event
 from typing import Any
 
 from oneword.app.events import Events
-from oneword.app.limits import MOST_BYTES
 from oneword.app.subjects import Subjects
+from oneword.app.texts import MOST_BYTES
 from oneword.errors import MissingExtraError
 from oneword.plot.look import DARK, LIGHT
-from oneword.report.app import views
+from oneword.report import app_views as views
 
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Liberation Sans", "sans-serif")
 MONO = ("ui-monospace", "Menlo", "Consolas", "Liberation Mono", "monospace")

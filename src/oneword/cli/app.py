@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from oneword.cli.common import Debug
 from oneword.errors import RangeError
 
 ANYWHERE = "0.0.0.0"
@@ -28,7 +27,6 @@ def app(
         bool, typer.Option("--share", help="A public address for a few days: texts travel through Gradio's servers.")
     ] = False,
     open_browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser of this machine.")] = False,
-    debug: Debug = False,
 ) -> None:
     """A page to type into: words in colour, their worst replacements, layers, shorter texts, one word changed by hand.
 

@@ -9,7 +9,6 @@ import typer
 
 from oneword.cli.common import (
     OUTPUT,
-    Debug,
     HtmlFile,
     JsonFile,
     Outputs,
@@ -135,7 +134,6 @@ def audit(
     json_file: JsonFile = None,
     table: TableFile = None,
     quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Signal against noise: what changes the meaning should move an encoder more than what does not.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, dump
+from oneword.cli.common import dump
 
 cache = typer.Typer(
     help="What is kept on disk between runs: corpora as token ids, so that they are tokenised once.",
@@ -25,7 +25,7 @@ def _show_by_default(context: typer.Context) -> None:
 
 
 @cache.command()
-def show(json_file: JsonFile = None, debug: Debug = False) -> None:
+def show(json_file: JsonFile = None) -> None:
     """The folder, how much it holds and how much it may hold; beyond that, what was not used for longest goes.
 
     [bold]Examples[/bold]
@@ -42,7 +42,7 @@ def show(json_file: JsonFile = None, debug: Debug = False) -> None:
 
 
 @cache.command()
-def clear(json_file: JsonFile = None, debug: Debug = False) -> None:
+def clear(json_file: JsonFile = None) -> None:
     """Remove all of it. Nothing is lost but time, even while other runs go on: what they need is made again.
 
     [bold]Examples[/bold]

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 OUTPUT = "Output"  # the panel of the help text
 Seed = Annotated[int, typer.Option(help="Of the texts, the maps' weights and the search.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 JsonFile = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="All results as JSON; - is standard output.", rich_help_panel=OUTPUT),

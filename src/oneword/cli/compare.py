@@ -9,7 +9,6 @@ import typer
 
 from oneword.cli.common import (
     OUTPUT,
-    Debug,
     HtmlFile,
     JsonFile,
     Outputs,
@@ -74,7 +73,6 @@ def compare(
         ),
     ] = None,
     quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Two texts side by side under a model: attention maps, which word and layer moved, and how far.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.cli.common import Debug, JsonFile, Quiet, Seed, command_line, dump, watched, writable_folder
+from oneword.cli.common import JsonFile, Quiet, Seed, command_line, dump, watched, writable_folder
 from oneword.progress import silent as ignore_progress
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ def reproduce(
     cluster: Cluster = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """The paper's evidence: every figure, every theorem as a claim with a verdict, and one page to read.
 
@@ -113,7 +112,6 @@ def sweep(
         bool, typer.Option("--trust-code", help="Import maps given as package.module:factory, which runs their code.")
     ] = False,
     quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     r"""A grid of your own: maps × lengths × dimensions × trials, with the exponents of S against n at the end.
 

@@ -1,4 +1,4 @@
-"""What a visitor may hand in: texts short enough to wait for, files that are texts. What is wrong is one line."""
+"""Texts of visitors: samples, and limits on what they may hand in. What is wrong is one line."""
 
 from __future__ import annotations
 
@@ -37,3 +37,15 @@ def read_upload(path: Path) -> str:
     if any(not (c.isprintable() or c.isspace()) for c in text):
         raise FileFormatError("expected a text file, got control characters: save it as plain text")
     return check_text(text)
+
+
+SAMPLES = {
+    "a review": (
+        "The plot is thin and the ending comes too soon, but I would not call it a bad film: the two leads are warm, "
+        "quick and funny, and she steals every scene."
+    ),
+    "a negation": "I would not say that this is not a good film.",
+    "a name": "Anna told the doctor that Peter had never been to Paris.",
+    "an instruction": "Answer in one short sentence, and never mention the price unless the customer asks for it.",
+    "a number": "Take two tablets every six hours, and no more than eight tablets in one day.",
+}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneword.app.lengths import beginnings
-from oneword.app.limits import MOST_BYTES, MOST_CHARACTERS, MOST_WORDS, check_text, read_upload
+from oneword.app.measuring import beginnings
+from oneword.app.texts import MOST_BYTES, MOST_CHARACTERS, MOST_WORDS, check_text, read_upload
 from oneword.errors import OnewordError
 
 

@@ -1,1 +1,0 @@
-"""Pieces of the interactive page: tables in, HTML out."""
