@@ -1,10 +1,11 @@
-"""Profiles of trained models made by hand: the columns of `oneword.profile`, the sizes that MiniLM shows, no model."""
+"""Trained models at texts made by hand: the columns of the table of words, the sizes that MiniLM shows, no model."""
 
 import math
 
 import numpy as np
 import pandas as pd
-from oneword.report.profile.profiled import Profiled
+
+from oneword.report.words.table import Part, Subject
 
 REVIEW = (
     "I went in expecting very little and left the cinema richer. The plot is not new, the jokes are old, and nobody "
@@ -21,19 +22,18 @@ def profile(
     scale: float = 1.0,
     noise: float = 2e-6,
     seed: int = 0,
-) -> Profiled:
+) -> Part:
     """One model at a text: words are what stands between spaces, with a special token before and after them."""
     draw = np.random.default_rng(seed)
     words = _words(text, scale, noise, draw)
     objective = f"pooled, layer {layers}"
-    return Profiled(
-        model=model,
-        text=text,
-        objective=objective,
+    subject = Subject(
+        text=0,
+        by=model,
+        title=model,
+        kind="model",
+        what=objective,
         noise=noise,
-        words=words,
-        layers=_layers(words, layers, objective, draw),
-        heads=_heads(layers, heads, draw),
         about={
             "model": {"model": model, "revision": f"0123abc{seed}"},
             "within": {"set": "Ball", "radius": None, "relative": 1.0, "shown": "‖Δ‖ ≤ ‖x‖"},
@@ -42,8 +42,8 @@ def profile(
             "seconds": {"search": 12.5, "real words": 3.25, "layers": 0.75},
             "versions": {"oneword": "0.1.0", "torch": "2.13.0"},
         },
-        notes=["real words: 256 of 23,695, chosen by the Jacobian"],
     )
+    return Part(subject, text, words, _layers(words, layers, objective, draw), _heads(layers, heads, draw), {})
 
 
 def _words(text: str, scale: float, noise: float, draw: np.random.Generator) -> pd.DataFrame:
@@ -64,9 +64,9 @@ def _words(text: str, scale: float, noise: float, draw: np.random.Generator) -> 
                 "start": start,
                 "end": None if special else at,
                 "tokens": 1,
-                "sup": noise / 2 if below else sup,
+                "value": noise / 2 if below else sup,
                 "first_order": sup * draw.uniform(0.7, 1.6),
-                "random_ball": sup * draw.uniform(0.05, 0.1),
+                "random": sup * draw.uniform(0.05, 0.1),
                 "random_word": math.nan if special else scale * draw.uniform(0.5, 1.5) * 1.2 / math.sqrt(n),
                 "best_word": best,
                 "replacement": None if special else f"word{position}",
@@ -85,7 +85,7 @@ def _layers(words: pd.DataFrame, layers: int, objective: str, draw: np.random.Ge
             share = start + (1 - start) * (layer / layers) ** draw.uniform(0.6, 1.8)
             how = "searched" if layer == layers else f"at the change of {objective}"
             lines.append({**{name: line[name] for name in ("position", "word")}, "layer": layer,
-                          "value": line["sup"] * share, "how": how})  # fmt: skip
+                          "value": line["value"] * share, "how": how})  # fmt: skip
     return pd.DataFrame(lines)
 
 
