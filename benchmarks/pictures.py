@@ -110,6 +110,7 @@ def shots(place: Path | str, name: str, until: str | None = None, *, tallest: in
             )
             tab = context.new_page()
             tab.goto(address, wait_until="load")
+            tab.wait_for_selector(".drawing:not([data-drawn])", state="detached")  # Vega is still drawing them
             height = tab.evaluate(END, [until, tallest])
             content = tab.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
             keep(content, name + ending)

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneword.auditing import rules
-from oneword.auditing.edits import difference, edits_by
+from oneword.auditing import edits as rules
+from oneword.auditing.edits import RULES, TYPES, difference, edits_by, rules_of
 from oneword.auditing.english import fits_article, swaps
-from oneword.auditing.rules import RULES, TYPES, rules_of
 from oneword.errors import UnknownNameError
 from tests.auditing.cases import SENTENCES, reviews
 

@@ -198,3 +198,18 @@ def test_axes_leave_room_and_ignore_what_cannot_be_drawn():
     assert 0 < low < 10 < high
     assert span(Axis("", low=0), [line], of_x=False)[0] == 0
     assert span(Axis(""), [], of_x=True) == (0, 1)
+
+
+def test_maps_of_ones_own_are_in_every_figure_of_several_maps(table, drawn):
+    soft = table[table["map"] == "attention"]
+    both = pd.concat([table, soft.assign(map="mine"), soft.assign(map="another")], ignore_index=True)
+    by_id = {figure.id: figure for figure in figures(both, fits(both))}
+    for name in ("contrast", "families", "kinds", "mass", "m-words", "positions", "fig4-fine-tuned", "frontier"):
+        said = " ".join([panel.title + mark.label for panel in by_id[name].panels for mark in panel.marks])
+        assert "mine" in said, name
+        assert "another" in said, name
+    looks = {mark.look for mark in by_id["contrast"].panels[0].marks if mark.label}
+    assert len({(look.colour, look.mark) for look in looks if look.name}) == len([look for look in looks if look.name])
+    assert set(fits(both)["map"]) >= {"mine", "another"}
+    for name in ("fig2-random-features", "fig3-attention", "n-over-d", "scores"):  # about maps of the paper
+        assert by_id[name] == drawn[name]

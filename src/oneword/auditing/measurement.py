@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from oneword.auditing.edits import NOISE, Edit, difference, edits_by
+from oneword.auditing.edits import NOISE, Edit, difference, edits_by, rules_of
 from oneword.auditing.encoders import AuditedEncoder
-from oneword.auditing.rules import rules_of
 from oneword.errors import RangeError, TextError
 from oneword.progress import Progress
 from oneword.random import stream

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import field_validator
 
-from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, difference
-from oneword.auditing.rules import RULES
+from oneword.auditing.edits import NOISE, RULES, SIGNAL, Edit, Kind, difference
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
 from oneword.text.tables import SUFFIXES, Skipped, Table, parsed
 from oneword.validation import FileModel, read_model

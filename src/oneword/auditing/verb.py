@@ -13,7 +13,7 @@ import pandas as pd
 
 from oneword._version import versions
 from oneword.auditing import tables
-from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind
+from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, rules_of
 from oneword.auditing.encoders import AuditedEncoder, encoders_of
 from oneword.auditing.measurement import (
     COLUMNS,
@@ -28,7 +28,6 @@ from oneword.auditing.measurement import (
 )
 from oneword.auditing.pairs import Pairs
 from oneword.auditing.result import Audit
-from oneword.auditing.rules import rules_of
 from oneword.auditing.thresholds import VERDICTS, Thresholds, verdicts
 from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.progress import Progress, part, silent
@@ -191,6 +190,7 @@ def _tables(
         "types": tables.types(edits, kinds, plan.without, settings),
         "against": tables.against(edits, kinds, settings),
         "lengths": tables.lengths(edits, kinds, settings),
+        "noise": tables.noise(edits),
         "chunks": tables.chunks(edits, kinds, settings, unit),
         "worst": tables.worst(edits, texts, kinds, settings.examples),
     }

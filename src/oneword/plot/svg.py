@@ -37,6 +37,8 @@ ON_PAGE: dict[Any, Any] = STYLE | {
     "xtick.labelsize": 11.5,
     "ytick.labelsize": 11.5,
     "axes.linewidth": 1,
+    "xtick.major.pad": 6,
+    "ytick.major.pad": 6,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
     "lines.linewidth": 1.8,
@@ -151,8 +153,8 @@ def _svg(panels: Sequence[Panel], width: float, height: float, y_span: tuple[flo
                         label.set_gid(f"foreign-{len(foreign)}")
                         foreign.append(name)
             axes.set_title(plain(panel.title), loc="left")
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.grid(not (panel.x if axis is axes.xaxis else panel.y).names or bool(panel.x.at))
+            for axis, about in ((axes.xaxis, panel.x), (axes.yaxis, panel.y)):
+                axis.grid(not about.names or bool(about.at))
             if panel is not panels[-1]:
                 axes.tick_params(labelbottom=False)
         content = io.BytesIO()

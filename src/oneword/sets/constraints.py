@@ -192,10 +192,10 @@ class Sphere(Constraint):
         return {"set": "Sphere", "norm": self.norm, "largest": self.largest, "shown": shown + near}
 
 
-# By the names that a person types: how each is made from the largest ‖Δ‖, where None is the set's own.
-SETS: dict[str, Callable[[float | None], Constraint]] = {
-    "ball": lambda largest: Ball(largest),
-    "sphere": lambda largest: Sphere(largest=largest),
+# By the names that a person types: how each is made from a radius in units of √d (None: the set's own) and from d.
+SETS: dict[str, Callable[[float | None, int], Constraint]] = {
+    "ball": lambda radius, d: Ball(None if radius is None else radius * d**0.5),
+    "sphere": lambda radius, d: Sphere(largest=None if radius is None else radius * d**0.5),
 }
 
 
@@ -207,7 +207,7 @@ def constraint(name: str, radius: float | None, d: int) -> Constraint:
     """
     if name not in SETS:
         raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {name!r}{did_you_mean(name, SETS)}")
-    return SETS[name](None if radius is None else radius * d**0.5)
+    return SETS[name](radius, d)
 
 
 def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
