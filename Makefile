@@ -41,7 +41,7 @@ lowest: $(STAMP) ## the quick tests of maps, texts and commands with the lowest 
 	@test -x $(LOWEST)/bin/python || $(PY) -m venv $(LOWEST)
 	$(BIN)/python .ci/lowest.py > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c $(LOWEST)/constraints.txt \
-		-e '.[embedded,cluster,page,hub,app]' pytest hypothesis beartype
+		-e '.[embedded,cluster,page,hub,app]' pytest hypothesis beartype jsonschema
 	$(ONE_THREAD) PATH="$(CURDIR)/$(LOWEST)/bin:$$PATH" $(LOWEST)/bin/python -m pytest -m 'not slow' \
 		$(LOWEST_TESTS) $(LOWEST_WITHOUT) $(PYTEST_ARGS)
 

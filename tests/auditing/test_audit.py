@@ -6,6 +6,7 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
+import torch
 
 import oneword as ow
 from oneword.auditing.edits import Edit
@@ -68,6 +69,16 @@ def test_a_tokenizer_that_cannot_see_case_says_so_and_case_is_no_noise(found):
 
 def test_a_mean_of_words_decays_with_length(found):
     assert line(found.types, "bag", "antonym")["decay"] == pytest.approx(-0.5, abs=0.2)
+
+
+def test_the_noise_of_a_length_is_pooled_over_all_its_types(found):
+    edits = found.edits[(found.edits["kind"] == "noise") & found.edits["visible"] & (found.edits["change"] > 0)]
+    for each in found.noise.to_dict("records"):
+        some = edits[(edits["model"] == each["model"]) & (edits["length"] == each["length"])]["change"]
+        assert each["change_25"] == pytest.approx(np.quantile(some, 0.25))
+        assert each["change"] == pytest.approx(some.median())
+        assert each["change_75"] == pytest.approx(np.quantile(some, 0.75))
+    assert len(found.noise) == 9  # three encoders at three lengths
 
 
 def test_examples_are_the_least_noticed_and_the_most_moved(found):
@@ -180,6 +191,8 @@ def test_bad_questions_are_named():
         ow.audit(KEEN, "one text")
     with pytest.raises(UnknownNameError, match="a function from texts to vectors, got 3"):
         ow.audit(3, reviews())
+    with pytest.raises(UnknownNameError, match=r"got Linear.*TransformerFeatures\.of"):
+        ow.audit(torch.nn.Linear(2, 3), reviews())
     with pytest.raises(RangeError, match="at least one model"):
         ow.audit([], reviews(), references=KEEN)
 

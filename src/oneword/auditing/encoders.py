@@ -66,7 +66,9 @@ class AuditedEncoder:
         Of other objects `name`, `longest`, `tokens(text)` and `describe()` are used where they have them. Raises
         UnknownNameError for an object that has none of the three.
         """
-        from oneword.maps.transformer import TransformerFeatures  # loads torch, which few commands can spare
+        from torch import nn  # takes seconds to load, which the registry alone need not wait for
+
+        from oneword.maps.transformer import TransformerFeatures
 
         if isinstance(model, AuditedEncoder):
             return model if name is None else cls(**{**vars(model), "name": name})
@@ -74,13 +76,13 @@ class AuditedEncoder:
             return cls.of(load_encoder(model), name)
         if isinstance(model, TransformerFeatures):
             return _transformer(model, name)
-        call: Any = next(
-            filter(callable, (getattr(model, "vectors", None), getattr(model, "encode", None), model)), None
-        )
+        found = [getattr(model, each, None) for each in ("vectors", "encode")]
+        itself = None if isinstance(model, nn.Module) else model  # which takes tensors, not texts
+        call: Any = next(filter(callable, (*found, itself)), None)
         if call is None:
             raise UnknownNameError(
-                f"expected an encoder as a name, TransformerFeatures or a function from texts to vectors, got "
-                f"{shown(model)}: give one of these"
+                "expected an encoder as a name, TransformerFeatures or a function from texts to vectors, got "
+                f"{shown(model)}: give one of these, for example TransformerFeatures.of(model, tokenizer)"
             )
         own = name or str(getattr(model, "name", None) or getattr(model, "__name__", type(model).__name__))
         tokens, longest = getattr(model, "tokens", None), getattr(model, "longest", None)

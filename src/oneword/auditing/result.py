@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FORMAT = "oneword.audit/2"
-TABLES = ("edits", "types", "against", "lengths", "chunks", "worst", "verdicts")
+TABLES = ("edits", "types", "against", "lengths", "noise", "chunks", "worst", "verdicts")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,6 +31,7 @@ class Audit:
     | `types` | a type of edit: typical change, cosine, AUC against the noise, exponent of decay, with intervals |
     | `against` | a signal type and a noise type: AUC |
     | `lengths` | a type and length: quartiles of the change, share of texts that hear it |
+    | `noise` | a length: quartiles of the change by all noise edits that move the vector |
     | `chunks` | a signal type: the longest chunk in which it is heard |
     | `worst` | an example: signals hardly noticed, noise that moves the vector most |
     | `verdicts` | a threshold: wanted, got, low, high, passed, why |
@@ -51,6 +52,7 @@ class Audit:
     types: pd.DataFrame
     against: pd.DataFrame
     lengths: pd.DataFrame
+    noise: pd.DataFrame
     chunks: pd.DataFrame
     worst: pd.DataFrame
     verdicts: pd.DataFrame

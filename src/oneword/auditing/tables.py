@@ -28,6 +28,15 @@ def with_noise_level(edits: pd.DataFrame) -> pd.DataFrame:
     return edits.assign(times_noise=edits["change"] / edits["length"].map(levels).astype("float64"))
 
 
+def noise(edits: pd.DataFrame) -> pd.DataFrame:
+    """One row per length: quartiles of the change by all noise edits that move the vector."""
+    some = visible_noise(edits)
+    moved = some[(some["length"] > 0) & (some["change"] > 0)]
+    quartiles = moved.groupby("length")["change"].quantile(np.array([0.25, 0.5, 0.75])).unstack()
+    named = quartiles.reindex(columns=[0.25, 0.5, 0.75]).set_axis(["change_25", "change", "change_75"], axis=1)
+    return named.rename_axis("length").reset_index()
+
+
 def types(
     edits: pd.DataFrame, kinds: Mapping[str, Kind], without: Mapping[str, int], settings: Settings
 ) -> pd.DataFrame:

@@ -190,6 +190,7 @@ def _tables(
         "types": tables.types(edits, kinds, plan.without, settings),
         "against": tables.against(edits, kinds, settings),
         "lengths": tables.lengths(edits, kinds, settings),
+        "noise": tables.noise(edits),
         "chunks": tables.chunks(edits, kinds, settings, unit),
         "worst": tables.worst(edits, texts, kinds, settings.examples),
     }

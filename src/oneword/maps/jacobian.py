@@ -8,7 +8,7 @@ power iteration, a derivative along a direction (jvp) and one against it (vjp) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from oneword.maps.base import FeatureMap
+from oneword.progress import Progress, silent
 from oneword.random import stream
 
-Progress = Callable[[float], None]
 STEPS = 60  # of power iteration, at most
 _TOLERANCE = 1e-3  # relative, of the norm, between steps
 DENSE = 1024  # entries of φ(X): up to here the whole Jacobian costs less than power iterations for every word
@@ -42,22 +42,22 @@ def gains(
     rows: Int[Tensor, "p m"],
     *,
     at_once: int = 16,
-    progress: Progress = lambda done: None,
+    progress: Progress = silent,
 ) -> Gains:
     """The gain of every set of rows by power iteration; `at_once` texts are held with what derivatives need."""
-    parts = [power_iteration(phi, X, part) for part in _said(rows.split(at_once), progress)]
+    parts = [power_iteration(phi, X, part) for part in _reported(rows.split(at_once), progress)]
     return Gains(torch.cat([part.norm for part in parts]), torch.cat([part.direction for part in parts]))
 
 
 def jacobian(
-    phi: FeatureMap, X: Float[Tensor, "n d"], *, at_once: int = 16, progress: Progress = lambda done: None
+    phi: FeatureMap, X: Float[Tensor, "n d"], *, at_once: int = 16, progress: Progress = silent
 ) -> Float[Tensor, "size n d"]:
     """∂φ/∂X, one backward pass an entry: a forward pass of several copies, then as many entries at a time."""
     copies = X.detach().expand(at_once, *X.shape).clone().requires_grad_(True)
     with torch.enable_grad():
         out = phi(copies).reshape(at_once, -1)
     found = []
-    for entries in _said(torch.arange(out.shape[1], device=X.device).split(at_once), progress):
+    for entries in _reported(torch.arange(out.shape[1], device=X.device).split(at_once), progress):
         some = torch.arange(len(entries), device=X.device)
         (gradient,) = torch.autograd.grad(out[some, entries].sum(), copies, retain_graph=True)
         found.append(gradient[: len(entries)])
@@ -107,11 +107,11 @@ def _length(v: Float[Tensor, "p m d"]) -> Float[Tensor, "p 1 1"]:
     return v.flatten(1).norm(dim=1)[:, None, None]
 
 
-def _said(parts: tuple[Tensor, ...], progress: Progress) -> Iterator[Tensor]:
+def _reported(parts: tuple[Tensor, ...], progress: Progress) -> Iterator[Tensor]:
     """One part after the other, and after each how much is done."""
     for done, part in enumerate(parts, 1):
         yield part
-        progress(done / len(parts))
+        progress("first order", done / len(parts))
 
 
 def leading_eigenvectors(gram: Float[Tensor, "w w"], count: int, tolerance: float) -> Float[Tensor, "count w"]:

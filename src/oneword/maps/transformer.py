@@ -30,6 +30,7 @@ from oneword.maps.selection import (
     part_of,
     sees_no_constant,
 )
+from oneword.progress import Progress, silent
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 
@@ -235,9 +236,7 @@ class TransformerFeatures(FeatureMap):
 
         return TransformerProbe(self, X)
 
-    def vectors(
-        self, texts: Sequence[str], *, progress: Callable[[float], None] = lambda done: None
-    ) -> Float[Tensor, "texts p"]:
+    def vectors(self, texts: Sequence[str], *, progress: Progress = silent) -> Float[Tensor, "texts p"]:
         """φ of many texts, one row each. Texts of one length run together: no padding, hence no masks."""
         asked = self.selection
         if not asked.output.one_vector or asked.module is not None:
@@ -267,7 +266,7 @@ class TransformerFeatures(FeatureMap):
                     made = self(table[ids].to(self.device, self.dtype)).flatten(1)
                 out |= zip(part.tolist(), made, strict=True)
                 done += n * len(part)
-                progress(done / total)
+                progress("texts", done / total)
         return torch.stack([out[k] for k in range(len(texts))])
 
     # Forward --------------------------------------------------------------------------------------------------------

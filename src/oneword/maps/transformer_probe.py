@@ -6,7 +6,6 @@ direction, or along the one that is steepest at first order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, final
 
@@ -19,6 +18,7 @@ from oneword.maps.base import Probe, bytes_kept, feature_norm, replace_rows
 from oneword.maps.checkpoints import eager
 from oneword.maps.jacobian import DENSE, Gains, gains, jacobian, of_blocks
 from oneword.memory import batch_size
+from oneword.progress import Progress, silent
 from oneword.random import stream
 from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.context import check_text
@@ -35,14 +35,13 @@ _WORDS = 2  # of the vocabulary that a search starts toward, at each word
 class TransformerProbe(Probe):
     """φ prepared at one text X of word embeddings."""
 
-    say: Callable[[float], None] = staticmethod(lambda done: None)  # hears how much of the first order is done
-
     def __init__(self, phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> None:
         self.phi = phi
         self.X = check_text(X).detach()
         with torch.no_grad():
             self.clean = phi(self.X)
         self.norm = feature_norm(self.clean)
+        self._whole: Tensor | None = None  # the Jacobian
         self._gains: dict[tuple[tuple[int, ...], ...], Gains] = {}
 
     def features(self, y: Tensor, i: Tensor) -> Tensor:
@@ -68,20 +67,21 @@ class TransformerProbe(Probe):
     def _kept(self) -> int:
         return 2 * bytes_kept(self.phi, self.X) + 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size()
 
-    def gains(self, i: Int[Tensor, "p m"]) -> Gains:
-        """First order: the operator norm of each Jacobian block, and the direction that attains it."""
+    def gains(self, i: Int[Tensor, "p m"], *, progress: Progress = silent) -> Gains:
+        """First order: the operator norm of each Jacobian block, and the direction that attains it; computed once."""
         asked = tuple(map(tuple, i.tolist()))
         if asked not in self._gains:
             if self.clean.numel() <= DENSE:
-                self._gains[asked] = of_blocks(self._jacobian, i)
+                self._gains[asked] = of_blocks(self._jacobian(progress), i)
             else:
                 with eager(self.phi.model):  # faster attention has no derivative forwards
-                    self._gains[asked] = gains(self.phi, self.X, i, at_once=self._at_once, progress=self.say)
+                    self._gains[asked] = gains(self.phi, self.X, i, at_once=self._at_once, progress=progress)
         return self._gains[asked]
 
-    @cached_property
-    def _jacobian(self) -> Float[Tensor, "size n d"]:
-        return jacobian(self.phi, self.X, at_once=self._at_once, progress=self.say)
+    def _jacobian(self, progress: Progress) -> Float[Tensor, "size n d"]:
+        if self._whole is None:
+            self._whole = jacobian(self.phi, self.X, at_once=self._at_once, progress=progress)
+        return self._whole
 
     @property
     def _at_once(self) -> int:

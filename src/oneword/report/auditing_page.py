@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from oneword.checks import shortened
@@ -27,7 +26,7 @@ def render(
     unit = " or ".join(dict.fromkeys(tables["chunks"]["unit"])) or "tokens"
     signals = list(dict.fromkeys(types.loc[types["kind"] == "signal", "type"]))
     heard = [hearing(lengths, name, about["share"], unit) for name in signals]
-    moved = [changes(lengths, tables["edits"], model, unit) for model in models]
+    moved = [changes(lengths, tables["noise"], model, unit) for model in models]
     against_noise = aucs(types)
     return write_page(
         TEMPLATE,
@@ -131,23 +130,21 @@ def aucs_height(panel: Panel) -> float:
     return 60 + len(panel.y.names) * (ROW * (len(panel.marks) - 1) + 10)
 
 
-def changes(lengths: pd.DataFrame, edits: pd.DataFrame, model: str, unit: str) -> Panel | None:
+def changes(lengths: pd.DataFrame, noise: pd.DataFrame, model: str, unit: str) -> Panel | None:
     """One model: the noise as a band from quartile to quartile, signals as lines, both axes logarithmic."""
     some = of_model(lengths, model)
     some = some[(some["length"] > 0) & (some["kind"] == "signal") & (some["change"] > 0)]
-    noise = of_model(edits, model)
-    noise = noise[(noise["kind"] == "noise") & noise["visible"] & (noise["length"] > 0) & (noise["change"] > 0)]
-    sizes = sorted({*some["length"], *noise["length"]})
+    band = of_model(noise, model)
+    sizes = sorted({*some["length"], *band["length"]})
     if len(sizes) < 2:
         return None
-    band = noise.groupby("length")["change"].quantile(np.array([0.25, 0.5, 0.75])).unstack()
     marks = []
     for k, name in enumerate(dict.fromkeys(some["type"])):
         line = some[some["type"] == name].sort_values("length")
         label = SHORT_NAMES.get(name, name)
         marks.append(Mark("points", numbers(line["length"]), numbers(line["change"]), series_look(k, label), label))
     if len(band) > 1:
-        at, low, middle, high = (numbers(each) for each in (band.index, band[0.25], band[0.5], band[0.75]))
+        at, low, middle, high = (numbers(band[name]) for name in ("length", "change_25", "change", "change_75"))
         marks.insert(0, Mark("band", at, low, NOISE, top=high))
         marks.append(Mark("line", at, middle, NOISE, NOISE.name, dash="dot"))
     return Panel(model, _lengths(sizes, unit), Axis("change", log=True), tuple(marks))

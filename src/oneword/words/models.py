@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from oneword.bounds.certificate import Certify
@@ -80,31 +79,30 @@ def measure_model(
     probe = subject.phi.at(context.X)
     draft = _Draft(subject, number, context, spots, name)
     stages, effort, within = _Stages(progress), request.effort_for(context.n), request.model_constraint()
-    with stages.next("random words") as say:
+    with stages.next("random words") as stage:
         memory = effort.model_search.memory
         if words is not None:
             draft.random = random_words(
-                probe, context, spots, words, effort.random_words, seed=request.seed, memory=memory, progress=say
+                probe, context, spots, words, effort.random_words, seed=request.seed, memory=memory, progress=stage
             )
     show(draft.measured())
     searched = draft.most_moved(effort.searched)
-    with stages.next("first order") as say:
-        probe.say = partial(say, "first order")
-        draft.first = _first_order(probe, context, searched, within)
+    with stages.next("first order") as stage:
+        draft.first = _first_order(probe, context, searched, within, stage)
     show(draft.measured())
-    with stages.next("search") as say:
-        task = Task(within, request.together, searched, effort.model_search, Certify.plain(), 1, request.seed, say)
+    with stages.next("search") as stage:
+        task = Task(within, request.together, searched, effort.model_search, Certify.plain(), 1, request.seed, stage)
         draft.found = found = measure_at(subject.phi, probe, context, task, time.monotonic())
     show(draft.measured())
-    with stages.next("layers") as say:
-        draft.layers = _layers(subject, context, found, searched, request, effort, say)
+    with stages.next("layers") as stage:
+        draft.layers = _layers(subject, context, found, searched, request, effort, stage)
         if request.together == 1:
             draft.heads = across_heads(subject.phi, context, found.position, found.delta)
         draft.noise = noise_floor(subject.phi, context.X)
     show(draft.measured())
-    with stages.next("real words") as say:
+    with stages.next("real words") as stage:
         if words is not None:
-            draft.ranked = _best_words(probe, context, found, words, effort, request.seed, say)
+            draft.ranked = _best_words(probe, context, found, words, effort, request.seed, stage)
             draft.ranked = {i: _merged(listed, draft.random[i]) for i, listed in draft.ranked.items()}
     draft.about = {"seconds by stage": stages.seconds} | ({} if words is None else {"real words": words.describe()})
     return draft.measured()
@@ -246,13 +244,17 @@ class _Stages:
         self.progress(name, self.done)
 
 
-def _first_order(probe: TransformerProbe, text: Context, spots: list[int], within: Constraint) -> dict[int, float]:
+def _first_order(
+    probe: TransformerProbe, text: Context, spots: list[int], within: Constraint, progress: Progress
+) -> dict[int, float]:
     """r‖J_i‖/‖φ‖ of each word: what its best change of length r would do if φ were linear."""
     found: dict[int, float] = {}
     for members in by_size(text, spots):
         rows = rows_of(text, probe, members)
         radius = within.reach(probe.X[rows]).square().sum(1).sqrt()  # of all rows of a word together
-        found |= dict(zip(members, numbers(radius * probe.gains(rows).norm / probe.norm), strict=True))
+        found |= dict(
+            zip(members, numbers(radius * probe.gains(rows, progress=progress).norm / probe.norm), strict=True)
+        )
     return found
 
 

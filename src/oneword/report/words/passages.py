@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oneword.checks import one_line, shortened
+
 LONG = 300  # words: a text with more is shown in parts, and of its words those that do most
 TOP = 30  # how many of them
 MOST = 60  # parts
@@ -94,5 +96,5 @@ def _sentences(text: str, spans: Sequence[Span]) -> Iterator[Part]:
 def _part(text: str, spans: Sequence[Span], first: int, last: int) -> Part:
     starts = [start for start, _ in spans[first : last + 1] if start is not None]
     ends = [end for _, end in spans[first : last + 1] if end is not None]
-    line = " ".join(text[starts[0] : ends[-1]].split()) if starts else ""
-    return Part(first, last, line if len(line) <= SHOWN else line[: SHOWN - 1] + "…")
+    line = one_line(text[starts[0] : ends[-1]]) if starts else ""
+    return Part(first, last, shortened(line, SHOWN))
