@@ -201,7 +201,8 @@ def _draw_mark(axes: Axes, mark: Mark, colours: Mapping[str, str]) -> None:
         marked = mark.form == "points"
         axes.plot(
             mark.x, mark.y, color=colour, ls=DASHES[mark.dash], marker=marker if marked else "", label=label,
-            mec=colours["paper"] if marked and marker not in ("_", ".") else colour, mew=(0.3 if marker == "_" else 0.1) * size,
+            mec=colours["paper"] if marked and marker not in ("_", ".") else colour,
+            mew=(0.3 if marker == "_" else 0.1) * size,
         )  # fmt: skip
 
 
