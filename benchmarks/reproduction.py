@@ -74,7 +74,8 @@ What holds here is a statement about random maps on real words, not about a trai
 ## How it was made
 
 `oneword reproduce --scale {scale}` on {machine}; {cells} cells, {workers} at a time, {wall}{minutes} minutes of
-one core in all. {versions}. `python -m benchmarks.reproduction DIR` writes this file from the folder of a run.
+one core in all. {versions}. `python -m benchmarks.reproduction DIR` writes this file from the folder of a run;
+`python -m benchmarks.same_results A B` compares two runs bit by bit.
 """
 NAMES = {
     "rf": "RF, one position",

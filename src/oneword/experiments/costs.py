@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from oneword.experiments.cell import TextCell
 from oneword.maps.base import SHORT
+from oneword.maps.registry import MAPS
+from oneword.maps.scores import SCORES, GroupedScore
 from oneword.memory import batch_size
 
 BASE_BYTES = 600_000_000  # the interpreter with torch, numba, pandas and an encoder
@@ -15,7 +17,6 @@ FLOPS = 1.2e10  # multiply-adds a second in matrix products, twice
 READ = 5e9  # bytes a second where each number is used once
 DRAW = 1.2e-8  # seconds for a normal number
 OVERHEAD = 0.05
-RESCORED = "attention-sparsemax"  # each candidate makes the weights of all rows anew
 
 
 def search_cost(cell: TextCell, positions: int, *, quick: bool = False, changed: int = 1, baseline: int = 0) -> float:
@@ -29,7 +30,7 @@ def search_bytes(cell: TextCell, positions: int, *, baseline: int = 0) -> int:
     """Bytes at the peak of a search over this many positions."""
     if cell.k is None:
         starts = positions * _starts(cell.n)
-        each = 16 * cell.n**2 + 6 * cell.n * cell.d if cell.map == RESCORED else 24 * cell.n + 8 * cell.d
+        each = 16 * cell.n**2 + 6 * cell.n * cell.d if _rescored(cell) else 24 * cell.n + 8 * cell.d
         batch = min(cell.memory, starts * 8 * each)
         return BASE_BYTES + 8 * (8 * cell.n**2 + 8 * cell.n * cell.d + 3 * cell.d**2) + 64 * starts * cell.d + batch
     depth = max(cell.depths, default=1)
@@ -79,12 +80,18 @@ def _starts(n: int) -> int:
     return 120 + n if n <= SHORT else 40
 
 
+def _rescored(cell: TextCell) -> bool:
+    """Whether each candidate makes the weights of all rows anew, as for sparsemax."""
+    known = MAPS.get(cell.map)
+    return known is not None and known.score_name is not None and not isinstance(SCORES[known.score_name], GroupedScore)
+
+
 def _attended(cell: TextCell, positions: int, quick: bool) -> float:
     climbed = positions * (12 if quick else 4.5 * _starts(cell.n))  # starts are thinned out on the way
     leading = min(positions, 20)
     polished = 0 if quick else leading * (40 * 30 + 8 * 120 if cell.n <= SHORT else 3 * 150)
     # Sparsemax: weights and outputs of all rows, and a sort that costs as much as a hundred more columns.
-    rescored = 3 * cell.n**2 * (cell.d + 100) if cell.map == RESCORED else 0
+    rescored = 3 * cell.n**2 * (cell.d + 100) if _rescored(cell) else 0
     return (climbed + polished) * (5 * cell.n * cell.d + cell.d**2 + rescored) * 2 / FLOPS
 
 

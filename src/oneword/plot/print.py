@@ -200,7 +200,8 @@ def _draw_mark(axes: Axes, mark: Mark, colours: Mapping[str, str]) -> None:
         marked = mark.form == "points"
         axes.plot(
             mark.x, mark.y, color=colour, ls=DASHES[mark.dash], marker=marker if marked else "", label=label,
-            mec=colours["paper"] if marked and marker not in ("_", ".") else colour, mew=0.1 * size,
+            mec=colours["paper"] if marked and marker not in ("_", ".") else colour,
+            mew=(0.3 if marker == "_" else 0.1) * size,
         )  # fmt: skip
 
 
@@ -270,15 +271,20 @@ def _legend(where: Figure | SubFigure, of: SubFigure, panel: Panel, room: float,
     handles: list[Any] = [by_label[label] for label in labels]
     if not labels:
         return
-    longest = max(len(mark.label) for mark in keys_of(panel))
-    columns = 1 if longest > 14 else 2
+    lengths = [len(mark.label) for mark in keys_of(panel)]
+    columns = 1 if max(lengths) > 14 else 2
     if room == PAGE:
-        columns = max(1, min(5, len(labels), int(PAGE / (0.45 + LETTER * longest))))
+        columns = next(count for count in (5, 4, 3, 2, 1) if _legend_width(lengths, count) <= PAGE or count == 1)
     if room < PAGE:
         labels = [_folded(label, room) for label in labels]
         missing = lines - sum(len(label.splitlines()) for label in labels) if columns == 1 else 0
         handles, labels = [*handles, *[Line2D([], [], ls="")] * missing], [*labels, *[" "] * missing]
     where.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def _legend_width(lengths: Sequence[int], columns: int) -> float:
+    """Inches of a legend in so many columns, from the letters of its labels."""
+    return sum(0.45 + LETTER * max(each) for each in np.array_split(lengths, columns) if len(each))
 
 
 def _folded(label: str, room: float) -> str:
