@@ -30,6 +30,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; empty if it says nothing."""
+    return next(iter(str(error).splitlines()), "").strip()
+
+
 def shown(value: object) -> str:
     """Any value as it is written in Python, in one short line."""
     return shortened(one_line(repr(value)))

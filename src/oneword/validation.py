@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from oneword.checks import shown
+from oneword.checks import one_line, shown
 from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError, did_you_mean
 
 
@@ -44,7 +44,7 @@ def read_toml(file: Path | Traversable, what: str = "a TOML file") -> dict[str, 
     except OSError as error:
         raise FileFormatError(f"expected {what}, got {file} ({error.strerror}): check its name") from None
     except ValueError as error:  # not UTF-8, or not TOML
-        reason = " ".join(str(error).split())
+        reason = one_line(str(error))
         raise FileFormatError(f"expected {what}, got {file.name} ({reason}): correct it") from None
 
 

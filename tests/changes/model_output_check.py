@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as folder:
         return CliRunner().invoke(app, ["measure", *arguments]).output
 
     assert "norms" in ran("--help")
-    shown = ran(TEXT, "--model", name, "--output", "norms", "--quick", "--json", "-")
+    shown = ran(TEXT, "--model", name, "--output", "norms", "--effort", "quick", "--json", "-")
     assert "norms" in json.dumps(json.loads(shown[shown.index("{") :]))
     with pytest.raises(UnknownNameError, match="attention, norms, got 'norm'"):
         phi.select(output="norm")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oneword.checks import first_line
 from oneword.errors import FileFormatError, RangeError, UnknownNameError
 from oneword.files import write_whole
 
@@ -185,5 +186,5 @@ def like_of(dtype: str, device: str) -> torch.Tensor:
     try:
         return torch.empty(0, dtype=torch.float64 if dtype == "float64" else torch.float32, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise UnknownNameError(f"expected --device to name a device that is here, got {device!r} ({reason})") from None

@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from oneword.checks import shortened
+from oneword.checks import one_line, shortened
 from oneword.plot import Heat
 from oneword.report.table import shown
 from oneword.report.words.terminal import heat_style, visible
@@ -46,7 +46,7 @@ def lines(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def names_of(texts: Sequence[str], most: int = 60) -> tuple[str, str]:
     """Two texts as titles: in quotes, or by number where they are long, as long ones begin alike."""
-    lines = [" ".join(text.split()) for text in texts]
+    lines = [one_line(text) for text in texts]
     if max(map(len, lines)) > most:
         return "the first text", "the second text"
     return f"“{lines[0]}”", f"“{lines[1]}”"

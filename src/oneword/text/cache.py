@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from platformdirs import user_cache_path
 
+from oneword.checks import first_line
 from oneword.errors import FileFormatError, RangeError
 from oneword.files import replace_whole, unfinished
 
@@ -167,9 +168,8 @@ def _read(path: Path) -> Arrays:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
         raise FileFormatError(
-            f"expected a file of the cache, got {path.name}, which cannot be read ({reason})"
+            f"expected a file of the cache, got {path.name}, which cannot be read ({first_line(error)})"
         ) from None
     if stored != _checksum(arrays):
         raise FileFormatError(f"expected {path.name} in the cache as it was stored, got another checksum")

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.checks import shown
+from oneword.checks import first_line, shown
 from oneword.errors import FileFormatError, RangeError
 from oneword.text import cache, sources
 from oneword.text.sources import EMBEDDED_ENCODER, MINILM
@@ -164,9 +164,8 @@ def file_digest(path: Path) -> str:
 
 def unreadable(path: Path, error: Exception) -> FileFormatError:
     """What a reader raised, in one line."""
-    reason = next(iter(str(error).splitlines()), "")
     return FileFormatError(
-        f"expected a readable {path.name} in {path.parent.name}, got {type(error).__name__}: {reason}"
+        f"expected a readable {path.name} in {path.parent.name}, got {type(error).__name__}: {first_line(error)}"
     )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from oneword._version import installed
+from oneword.checks import first_line
 from oneword.errors import FileFormatError, HubError, MissingExtraError
 
 PREFLIGHT_SECONDS = 3.0
@@ -150,7 +151,7 @@ def download(
 
 def hub_error(name: str, error: Exception, remedy: str) -> HubError:
     """What a client of the hub raised, in one line."""
-    reason = next(iter(str(error).splitlines()), "").strip() or "no reason given"
+    reason = first_line(error) or "no reason given"
     return HubError(f"expected {name!r} from the hub, got {type(error).__name__} ({reason}): {remedy}")
 
 

@@ -23,7 +23,7 @@ import pyarrow
 from jaxtyping import Int8
 from pyarrow import parquet
 
-from oneword.checks import shortened, shown
+from oneword.checks import first_line, shortened, shown
 from oneword.errors import FileFormatError, TextError, UnknownNameError, did_you_mean
 
 WRONG_FIELDS = "wrong number of fields"
@@ -63,9 +63,9 @@ def parsed(content: bytes, suffix: str, wanted: Collection[str], name: str) -> T
     try:
         return _PARSERS[suffix](content, wanted)
     except Exception as error:  # each parser has errors of its own
-        reason = next(iter(str(error).splitlines()), "")
         raise FileFormatError(
-            f"expected {name} as {suffix[1:]} in UTF-8, got {type(error).__name__} ({reason}): mend or convert it"
+            f"expected {name} as {suffix[1:]} in UTF-8, got {type(error).__name__} ({first_line(error)}): mend or "
+            "convert it"
         ) from None
 
 

@@ -19,6 +19,7 @@ from jaxtyping import Float, Float32
 from tokenizers import Tokenizer, models, normalizers
 from torch import Tensor
 
+from oneword.checks import first_line
 from oneword.errors import FileFormatError
 from oneword.memory import check_memory
 from oneword.text.context import check_finite
@@ -125,7 +126,7 @@ def _read_npz(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:  # ValueError: an array of objects, a pickle
         raise FileFormatError(
             f"expected arrays words (of strings) and vectors (of numbers) in {path.name}, got {type(error).__name__}: "
-            f"{next(iter(str(error).splitlines()), '')}"
+            f"{first_line(error)}"
         ) from None
     fits = words.ndim == 1 and rows.ndim == 2 and 0 not in rows.shape and len(words) == len(rows)
     if not fits or (words.dtype.kind, rows.dtype.kind) != ("U", "f"):
