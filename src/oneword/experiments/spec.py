@@ -82,10 +82,7 @@ class Spec:
 
 
 def load_spec(
-    source: str | os.PathLike[str] | Traversable,
-    override: Mapping[str, Any] | None = None,
-    *,
-    trust_code: bool = False,
+    source: str | os.PathLike[str] | Traversable, override: Mapping[str, Any] | None = None, *, trust_code: bool = False
 ) -> Spec:
     """Read a file.
 

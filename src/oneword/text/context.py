@@ -195,15 +195,7 @@ def _mixture(
     X = math.sqrt(between) * common + math.sqrt(1 - within) * own
     X = X + math.sqrt(within - between) * groups[torch.arange(n) % clusters]
     source = MappingProxyType(
-        {
-            "text": name,
-            "seed": seed,
-            "n": n,
-            "d": d,
-            "clusters": clusters,
-            "within": within,
-            "between": between,
-        }
+        {"text": name, "seed": seed, "n": n, "d": d, "clusters": clusters, "within": within, "between": between}
     )
     return Context(_on_sphere(X).to(dtype=dtype, device=device), source=source)
 

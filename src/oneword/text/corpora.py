@@ -109,11 +109,7 @@ class Corpus:
 
     @classmethod
     def _from_files(
-        cls,
-        name: str,
-        gather: Callable[[], _Parts],
-        columns: Columns,
-        parse: Callable[[_Parts, set[str], str], Table],
+        cls, name: str, gather: Callable[[], _Parts], columns: Columns, parse: Callable[[_Parts, set[str], str], Table]
     ) -> Corpus:
         fingerprint = _fingerprint(gather(), columns)
 

@@ -78,14 +78,7 @@ class TokenisedCorpus:
         return np.diff(self.offsets) + len(self.before)
 
     def sample(
-        self,
-        count: int,
-        n: int,
-        *,
-        seed: int,
-        trial: int = 0,
-        pad: bool = False,
-        exclude_duplicates: bool = True,
+        self, count: int, n: int, *, seed: int, trial: int = 0, pad: bool = False, exclude_duplicates: bool = True
     ) -> Sample:
         """`count` texts of n tokens each, drawn without replacement; (seed, trial, n) say which, `count` how many.
 

@@ -90,9 +90,7 @@ class LearningCell(TextCell):
 
     def _changes(self, sample: NewSample, index: int) -> Iterator[WordChange]:
         options = SearchOptions(
-            positions=self._positions(index),
-            memory=self.memory,
-            seed=trial_seed(self, "search", index),
+            positions=self._positions(index), memory=self.memory, seed=trial_seed(self, "search", index)
         )
         for training in self.trainings:
             for objective in self.objectives:
