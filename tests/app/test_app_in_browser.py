@@ -209,7 +209,7 @@ def test_what_cannot_be_measured_is_said_in_one_line(browser, address, tmp_path)
         tab.wait_for_selector("#status >> text=expected at most 300 words, got 301")
         read_by(tab)
         measure(tab, "I love her")
-        tab.wait_for_selector("#status >> text=expected a map or a model")
+        tab.wait_for_selector("#status >> text=Choose at least one map or model")
         picture, text = tmp_path / "picture.txt", tmp_path / "text.txt"
         picture.write_bytes(b"\x89PNG\r\n\x1a\n\x00\xff\xfe")
         text.write_text("a text of one’s own", encoding="utf-8")

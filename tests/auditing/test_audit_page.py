@@ -8,7 +8,7 @@ import oneword as ow
 from oneword.report.auditing_page import render
 from tests.auditing.cases import DEAF, KEEN, Bag, reviews
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
-from tests.survey_cases import EVIL, QUOTES
+from tests.word_tables import EVIL, QUOTES
 
 
 @pytest.fixture(scope="module")

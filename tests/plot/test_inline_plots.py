@@ -2,6 +2,7 @@
 
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ from oneword.plot import Axis, Heat, Look, Mark, Panel, Plot, inline, legend
 from oneword.plot.description import span
 from oneword.plot.interactive import specifications
 from oneword.plot.look import LIGHT, MARKS, SERIES, series_look
+from oneword.plot.print import draw
 from oneword.plot.svg import mark_path
 
 BLUE, RED = Look("blue one", "blue", "circle"), Look("red one", "vermilion", "square")
@@ -60,6 +62,17 @@ def test_the_same_plot_gives_the_same_bytes_and_two_plots_share_no_names():
     assert not names[0] & names[1]
     page = inline(panel())
     assert set(re.findall(r'href="#([^"]+)"', page)) == set(re.findall(r'id="([^"]+)"', page))
+
+
+def test_threads_do_not_draw_in_the_style_of_each_other():
+    plots = [panel("a"), bars("a", "b"), panel("c", "T"), bars(*map(str, range(30)))]
+    expected = [inline(plot) for plot in plots]
+    drawn = [draw(Plot("", "", "", (plot,))).get_figwidth() for plot in plots]
+    with ThreadPoolExecutor(8) as threads:
+        pages = threads.map(inline, plots * 4)
+        widths = threads.map(lambda plot: draw(Plot("", "", "", (plot,))).get_figwidth(), plots * 4)
+        assert list(pages) == expected * 4
+        assert list(widths) == drawn * 4
 
 
 def test_texts_are_escaped_in_titles_names_and_legends():

@@ -16,11 +16,11 @@ from oneword.report import comparison_page as compared
 from oneword.report.paper.figures import figures as paper_figures
 from oneword.report.words.chart import per_word
 from oneword.report.words.figures import heads_figure, layers_figure, lengths_figure
-from tests.fake_profile import exponents, lengths, profile
 from tests.fake_results import results
+from tests.word_tables import MODEL, REVIEW, exponents, lengths, word_table
 
 
-def word_table(count: int) -> pd.DataFrame:
+def per_word_table(count: int) -> pd.DataFrame:
     words = (["The", "accountant", "was", "not", "extraordinarily-long-winded"] * count)[:count]
     values = np.linspace(3, 4, count)
     return pd.DataFrame(
@@ -63,8 +63,8 @@ def figures():
     for figure in paper_figures(figure_rows(table), fits(table)):
         yield figure.id, draw(figure)
     for count in (4, 18, 50, 200):
-        yield f"{count} words", per_word(word_table(count), f"AttentionFeatures (softmax), n = {count}, d = 384")
-    one = profile()
+        yield f"{count} words", per_word(per_word_table(count), f"AttentionFeatures (softmax), n = {count}, d = 384")
+    (one,) = word_table(REVIEW, models=(MODEL,)).parts
     yield "layers", layers_figure(one)
     yield "heads", heads_figure(one)
     yield "lengths", lengths_figure(lengths(), exponents())

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
+from threading import RLock
 from typing import Any
 
 import matplotlib
@@ -68,25 +69,35 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
+_ALONE = RLock()  # matplotlib's settings are those of the process: one thread draws at a time
+
+
+@contextmanager
+def styled(style: dict[Any, Any] = STYLE) -> Iterator[None]:
+    """What is drawn or saved inside the block has the style, whatever other threads draw."""
+    with _ALONE, matplotlib.rc_context(style):
+        yield
+
+
 class Drawing(Figure):
     """A figure whose files have their fonts inside, also when `savefig` is called by someone else."""
 
     def savefig(self, fname: Any, **options: Any) -> None:
-        with matplotlib.rc_context(STYLE):
+        with styled():
             super().savefig(fname, **options)
 
 
 @contextmanager
 def drawing(width: float, height: float, style: dict[Any, Any] = STYLE) -> Iterator[Drawing]:
     """A figure of that size in inches; what is drawn inside the block has the style."""
-    with matplotlib.rc_context(style):
+    with styled(style):
         yield Drawing(figsize=(width, height), layout="constrained")
 
 
 def placed(figure: Figure) -> Figure:
     """The figure with its parts where they are, for all formats."""
     if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
-        with matplotlib.rc_context(STYLE):
+        with styled():
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
     return figure
@@ -187,9 +198,8 @@ def _draw_mark(axes: Axes, mark: Mark, colours: Mapping[str, str]) -> None:
     elif mark.form == "levels":
         half = BAR / 2
         starts, ends = [x - half for x in mark.x], [x + half for x in mark.x]
-        axes.hlines(
-            mark.y, starts, ends, colors=colour, lw=1.5 * matplotlib.rcParams["lines.linewidth"], label=label or "_"
-        )
+        width = 1.5 * matplotlib.rcParams["lines.linewidth"]
+        axes.hlines(mark.y, starts, ends, colour, DASHES[mark.dash], label=label or "_", lw=width)
     elif mark.form == "dots":
         labelled, dash = bool(mark.label), marker == "_"
         axes.plot(

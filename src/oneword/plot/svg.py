@@ -7,6 +7,7 @@ which folds where a page is narrow.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -139,7 +140,8 @@ def _svg(panels: Sequence[Panel], width: float, height: float, y_span: tuple[flo
     """Panels below each other, each of that height."""
     size = (width / PIXELS, len(panels) * height / PIXELS)
     with drawing(*size, style=ON_PAGE) as figure:
-        figure.get_layout_engine().set(w_pad=2 / PIXELS, h_pad=2 / PIXELS)  # type: ignore[union-attr, call-arg]
+        around, between = 2 / PIXELS, (2 if len(panels) == 1 else 6) / PIXELS
+        figure.get_layout_engine().set(w_pad=around, h_pad=between)  # type: ignore[union-attr, call-arg]
         every = figure.subplots(len(panels), squeeze=False).ravel()
         foreign: list[str] = []
         for axes, panel in zip(every, panels, strict=True):
@@ -209,9 +211,7 @@ def _cleaned(content: bytes, width: float, height: float, said: str, foreign: Se
         element.attrib = {name: value for name, value in known.items() if name != "clip-path"}
         for name, value in element.attrib.items():
             value = " ".join(value.split())
-            if name == "d":
-                value = _short_path(value, digits=2 if element.get("id") else 1)  # marks are small
-            elif name in ("x", "y"):
+            if name in ("x", "y"):
                 value = _short(float(value), 1)
             elif name == "transform":
                 value = re.sub(r"-?\d*\.\d+", lambda found: f"{float(found[0]):.4g}", value)
@@ -223,6 +223,8 @@ def _cleaned(content: bytes, width: float, height: float, said: str, foreign: Se
             parent.remove(child)
     _write_foreign(root, foreign)
     _flatten(root)
+    for element in root.iter("path"):
+        element.set("d", _short_path(element.get("d", ""), digits=2 if element.get("id") else 1))  # marks are small
     for empty in [child for child in root if child.tag == "defs" and not len(child)]:
         root.remove(empty)
     used = set(re.findall(r'href="#([\w.-]+)', ElementTree.tostring(root, "unicode")))
@@ -245,19 +247,31 @@ def _short(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}".rstrip("0").rstrip(".")  # + 0.0: no −0
 
 
+def _joined(values: Sequence[float], digits: int) -> str:
+    return " ".join(_short(x, digits) for x in values).replace(" -", "-")
+
+
 def _short_path(path: str, digits: int) -> str:
-    """The same path with fewer digits and letters: level and upright lines have one number."""
-    steps, place = [], ("", "")
+    """The same path with fewer digits and letters: level and upright lines have one number, steps may be relative."""
+    steps: list[str] = []
+    place = start = (math.nan, math.nan)
     for letter, rest in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
-        values = [_short(float(value), digits) for value in rest.split()]
-        end = (values[-2], values[-1]) if values else place
+        values = [round(float(value), digits) for value in rest.split()]
+        if not values:  # back to where this piece began
+            steps.append(letter)
+            place = start
+            continue
+        end = (values[-2], values[-1])
+        here: tuple[float, ...] = place
         if letter == "L" and end[0] == place[0]:
-            steps.append("V" + end[1])
+            here, letter, values = place[1:], "V", values[1:]
         elif letter == "L" and end[1] == place[1]:
-            steps.append("H" + end[0])
-        else:
-            steps.append(letter + " ".join(values))
-        place = end
+            here, letter, values = place[:1], "H", values[:1]
+        ways = [letter + _joined(values, digits)]
+        if not math.isnan(place[0]):
+            ways.append(letter.lower() + _joined([x - here[k % len(here)] for k, x in enumerate(values)], digits))
+        steps.append(min(ways, key=len))
+        start, place = end if letter == "M" else start, end
     return "".join(steps)
 
 

@@ -75,14 +75,14 @@ def word(table: WordTable | None, start: int | None, *, looking: bool = False) -
 
 def _block(part: Part, line: Line, looking: bool) -> dict[str, Any]:
     """The numbers of a word that have a label, and the real words that change most."""
-    upper = "ceiling for changes of any size" if line["upper_kind"] == "ceiling" else "certified"
-    labels = {column.name: upper if column.name == "upper" else column.label for column in COLUMNS if column.label}
+    upper = "a ceiling for changes of any size" if line["upper_kind"] == "ceiling" else "certified"
+    more = {"upper": f", {upper}"}
     best = part.replacements.get((line["window"], line["position"]), ())
     return {
         "title": part.subject.title,
         "start": int(line["start"]),
         "numbers": [
-            (column.sign, line[column.name], labels[column.name])
+            (column.sign, line[column.name], column.label + more.get(column.name, ""))
             for column in COLUMNS
             if column.label and pd.notna(line[column.name])
         ],

@@ -49,8 +49,8 @@ def _environment() -> Environment:
 
 
 def tied(text: str) -> str:
-    """A bound stays in one line: no break between ≥ and its number."""
-    return text.replace("≥ ", "≥\u00a0").replace("≤ ", "≤\u00a0")
+    """A number stays in one line with what belongs to it: ≥ before it, % after it."""
+    return text.replace("≥ ", "≥\u00a0").replace("≤ ", "≤\u00a0").replace(" %", "\u00a0%")
 
 
 def missing_for_pages(error: ImportError) -> MissingExtraError:

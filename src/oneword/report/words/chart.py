@@ -23,7 +23,7 @@ LONGEST = 14  # letters of a name that are shown
 Line = Mapping[str, Any]
 WORD = Look("best real word", "word")
 CHANGE = Look("worst change found (S ≥)", "sky")
-UPPER = Look("upper bound (S ≤)", "vermilion", "dash")
+UPPER = Look("upper bound (S ≤)", "vermilion")
 RANDOM = Look("random: mean real word, mean random Δ", "ink")
 # Of one measurement, by the column of its table.
 MEASURED = {
@@ -36,12 +36,14 @@ MEASURED = {
 def chart(words: Sequence[str], lines: Sequence[Line | None]) -> Plot:
     """One map or model: a bar a word, None where a word was not measured."""
     over_words = {"best_word": ("bars", WORD), "random_word": ("levels", RANDOM)}
-    over_changes = {"value": ("bars", CHANGE), "upper": ("dots", UPPER), "random": ("levels", RANDOM)}
-    wanted = {"all changes: worst found, upper bound, random": over_changes}
+    over_changes = {"value": ("bars", CHANGE), "upper": ("levels", UPPER), "random": ("levels", RANDOM)}
+    wanted = {"all changes": over_changes}
     if any(line is not None and not math.isnan(line["random_word"]) for line in lines):
-        wanted = {"real words: the best, and a random one": over_words, **wanted}
+        wanted = {"real words": over_words, **wanted}
     names = Axis("", names=tuple(shortened(word, LONGEST) for word in words))
-    panels = tuple(Panel(title, names, Axis("S", low=0), _marks(lines, columns)) for title, columns in wanted.items())
+    panels = tuple(
+        Panel("", names, Axis(f"S, {which}", low=0), _marks(lines, columns)) for which, columns in wanted.items()
+    )
     return Plot("words", "", "", panels, stacked=True)
 
 
@@ -74,5 +76,6 @@ def _marks(lines: Sequence[Line | None], columns: Mapping[str, tuple[Any, Look]]
     for column, (form, look) in columns.items():
         there = [(k, line[column]) for k, line in enumerate(lines) if line and not math.isnan(line[column])]
         if there:
-            marks.append(Mark(form, numbers(k for k, _ in there), numbers(v for _, v in there), look, look.name))
+            x, y = numbers(k for k, _ in there), numbers(v for _, v in there)
+            marks.append(Mark(form, x, y, look, look.name, dash="dot" if look is UPPER else "solid"))
     return tuple(marks)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from oneword.checks import one_line, shortened
+from oneword.plot import Plot
 from oneword.report.table import heat_cell, shown, to_records
 from oneword.report.templating import facts, write_page
 from oneword.report.words.chart import chart, size
@@ -80,14 +82,16 @@ def _cards(parts: Sequence[Part]) -> Iterator[dict[str, str]]:
         top = top_line(part)
         if top is None:
             continue
-        best = f"best real word: {at_least(top)}{shown(top['best_word'], 2)} (“{top['replacement']}”); "
-        said = (best if top["replacement"] else "") + (
-            f"a random word: {shown(top['random_word'], 2)}; " if not math.isnan(top["random_word"]) else ""
-        )
+        said = []
+        if top["replacement"]:
+            said.append(f"the best real word {at_least(top)}{shown(top['best_word'], 2)} (“{top['replacement']}”)")
+        if not math.isnan(top["random_word"]):
+            said.append(f"a random word {shown(top['random_word'], 2)}")
+        real = ", ".join(said)
         yield {
             "value": f"≥ {shown(top['value'], 2)}",
             "label": f"{part.subject.title}, at “{top['word']}”",
-            "note": said + (upper_bound(part) or bracket(part)),
+            "note": (f"{real[:1].upper()}{real[1:]}. " if real else "") + (upper_bound(part) or bracket(part)),
         }
     head = top_head(parts[0])
     if len(parts) == 1 and head is not None:
@@ -127,14 +131,14 @@ def _text(table: WordTable, number: int, top: int, long: bool) -> dict[str, Any]
     words = by_word(pd.concat([part.words for part in parts])) if parts else []
     labels = [str(next(iter(word.values()))["word"]) for word in words]
     chosen = _most_sensitive(words, parts) if long else words
+    charts = [chart(labels, [word.get(part.subject.by) for word in words]) for part in parts if not long]
     return {
         "number": number,
         "title": f"Text {number}" if len(table.texts) > 1 else "The text",
         "coloured": [_coloured(part) for part in parts],
         "small": long,
-        "charts": []
-        if long
-        else [(part.subject.title, chart(labels, [word.get(part.subject.by) for word in words])) for part in parts],
+        "charts": [(part.subject.title, each) for part, each in zip(parts, charts, strict=not long)],
+        "legend": Plot("", "", "", tuple(panel for each in charts for panel in each.panels)),
         "passages": [_passages(part) for part in parts if len(part.words) > LONG],
         "together": [line for part in parts for line in together(table, part)],
         "layers": [
@@ -148,20 +152,18 @@ def _text(table: WordTable, number: int, top: int, long: bool) -> dict[str, Any]
 
 
 def _coloured(part: Part) -> dict[str, Any]:
-    known = scales(part, SHADES)
-    placed = part.placed
-    kept = Part(part.subject, part.content, placed.head(MOST_WORDS), part.layers, part.heads, part.replacements)
-    end = kept.words["end"].max()
-    text = part.content if pd.isna(end) else part.content[: int(end)]
-    cut = len(placed) > MOST_WORDS
-    kept = Part(part.subject, text if cut else part.content, kept.words, part.layers, part.heads, part.replacements)
+    known, left_out = scales(part, SHADES), max(0, len(part.placed) - MOST_WORDS)
+    kept = part
+    if left_out:
+        words = part.placed.head(MOST_WORDS)
+        kept = replace(part, words=words, content=part.content[: words["end"].max()])
     return {
         "title": part.subject.named,
         "said": bracket(part),
         "scales": [(k, *known[name]) for k, name in enumerate(SHADES) if name in known],
         "pieces": [piece_of(piece, known) for piece in pieces(kept)],
-        "cut": cut,
-        "left_out": max(0, len(placed) - MOST_WORDS),
+        "cut": left_out > 0,
+        "left_out": left_out,
     }
 
 
@@ -172,11 +174,14 @@ def piece_of(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str
         return {"shown": piece.shown, "strengths": [], "title": "", "faint": False, "start": None}
     strong = [(k, strength(line[name], known[name])) for k, name in enumerate(SHADES) if name in known]
     said = [f"S ≥ {shown(line['value'], 2)}" if not math.isnan(line["value"]) else ""]
-    said.append(f"best word {shown(line['best_word'], 2)} → {line['replacement']}" if line["replacement"] else "")
-    said.append(f"random word {shown(line['random_word'], 2)}" if not math.isnan(line["random_word"]) else "")
+    if line["replacement"]:
+        said.append(f"best {shown(line['best_word'], 2)} → {shortened(line['replacement'], 24)}")
+    said.append(f"random {shown(line['random_word'], 2)}" if not math.isnan(line["random_word"]) else "")
     return {
         "shown": piece.shown,
-        "strengths": [(k, f"{x:.2f}".removeprefix("0")) for k, x in strong if not math.isnan(x)],
+        "strengths": [
+            (k, f"{x:.2f}".rstrip("0").rstrip(".").removeprefix("0") or "0") for k, x in strong if not math.isnan(x)
+        ],
         "title": "; ".join(part for part in said if part),
         "faint": bool(line["below_noise"]),
         "start": line["start"],

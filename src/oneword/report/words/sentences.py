@@ -11,7 +11,7 @@ import pandas as pd
 from oneword.maps.outputs import spoken
 from oneword.report.table import shown, to_records
 from oneword.report.words.lines import Line, top_line
-from oneword.report.words.table import Part, WordTable
+from oneword.report.words.table import Part, Subject, WordTable
 
 _KINDS = {
     "exact": "exact over them",
@@ -119,7 +119,7 @@ def ranges(whole: Sequence[int]) -> str:
 def meanings(table: WordTable) -> Iterator[str]:
     """How to read the numbers."""
     about, kinds = table.about, {subject.kind for subject in table.subjects}
-    within = "; ".join(dict.fromkeys(subject.within for subject in table.subjects if subject.within))
+    within = _allowed(table.subjects)
     whose = ", where ‖x‖ is the norm of the word’s own embedding" if "‖x‖" in within else ""
     yield (
         "S ≥ is the largest ‖φ(X′) − φ(X)‖ / ‖φ(X)‖ that a search found when the embedding x of one word moves by Δ, "
@@ -156,6 +156,17 @@ def meanings(table: WordTable) -> Iterator[str]:
     yield from noise_lines(table)
 
 
+def _allowed(subjects: Sequence[Subject]) -> str:
+    """The allowed changes; where maps and models differ, whose they are."""
+    found: dict[str, list[str]] = {}
+    for subject in subjects:
+        if subject.within:
+            found.setdefault(subject.within, []).append(f"{subject.kind}s")
+    if len(found) < 2:
+        return "".join(found)
+    return ", ".join(f"{within} for {' and '.join(dict.fromkeys(kinds))}" for within, kinds in found.items())
+
+
 def _real_words(table: WordTable) -> Iterator[str]:
     """What was tried, and which kind of number the best word is."""
     tried = table.about.get("tried") or {}
@@ -166,7 +177,7 @@ def _real_words(table: WordTable) -> Iterator[str]:
     for subject, some in table.words.dropna(subset="kind").groupby("by", sort=False):
         for kind in some["kind"].unique():
             found.setdefault(_KINDS[kind], []).append(str(subject))
-    each = "; ".join(f"{', '.join(names)}: {bound}" for bound, names in found.items())
+    each = "; ".join(f"{bound}: {', '.join(names)}" for bound, names in found.items())
     far = table.words["random_distance"].mean()
     distance = f", at ‖Δ‖ = {far:.2f} √d for maps" if pd.notna(far) else ""
     yield f"Best word: the real word {said}, from {source}, that changes most. {each[:1].upper() + each[1:]}."
@@ -186,17 +197,19 @@ def noise_lines(table: WordTable) -> Iterator[str]:
 
 
 def provenance(table: WordTable) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What the numbers rest on: first what all share, then what belongs to one subject and text."""
+    """What the numbers rest on: first what all share, then what all models share, then what belongs to one of them."""
     several = len(table.texts) > 1
     said = [{name: _short(value) for name, value in subject.about.items()} for subject in table.subjects]
-    common = (
-        {name: value for name, value in said[0].items() if all(each.get(name) == value for each in said)}
-        if said
-        else {}
-    )
-    yield "", {**table.about, **common}
+    models = [each for subject, each in zip(table.subjects, said, strict=True) if subject.kind == "model"]
+    everywhere, common = len(models) == len(said), {}
+    if everywhere or len(models) > 1:
+        first = next(iter(models), {})
+        common = {name: value for name, value in first.items() if all(each.get(name) == value for each in models)}
+    yield "", {**table.about, **(common if everywhere else {})}
+    if common and not everywhere:
+        yield "All models", common
     for subject, each in zip(table.subjects, said, strict=True):
-        own = {name: value for name, value in each.items() if name not in common}
+        own = {name: value for name, value in each.items() if subject.kind != "model" or name not in common}
         if own:
             yield subject.title + (f", text {subject.text}" if several else ""), own
 

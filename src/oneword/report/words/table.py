@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -201,6 +201,11 @@ class WordTable:
             "about": dict(self.about),
         }
 
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON Schema of `to_dict`."""
+        return json_schema()
+
     def save_html(self, path: str | Path, *, command: str = "", top: int = 1) -> Path:
         """Write one page: the text in colour, the numbers, what they mean. Needs the extra `page`."""
         from oneword.report.words.page import render
@@ -276,6 +281,7 @@ class WordTable:
             body = (
                 part.words.sort_values("value", ascending=False, kind="stable")[known]
                 .head(20)
+                .fillna({name: "–" for name in known if part.words[name].dtype == object})
                 .rename(columns=columns)
                 .to_html(index=False, escape=True, float_format=lambda x: shown(x, 2), na_rep="–")
             )
@@ -284,6 +290,52 @@ class WordTable:
 
 
 TABLES = ("words", "replacements", "layers", "heads", "joint")
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of `WordTable.to_dict` and of the JSON that the command writes; null where a value is unknown."""
+    words = {column.name: {"type": _JSON_TYPES[column.dtype]} for column in COLUMNS}
+    known: dict[str, Any] = dict(words)
+    known |= {name: {"type": "integer"} for name in ("rank", "layer", "head")} | {"how": {"type": "string"}}
+    known |= {name: {"type": ["number", "null"]} for name in ("change", "before", "after", "baseline")}
+    known["positions"] = {"type": "array", "items": {"type": "integer"}}
+    tables = {
+        "words": list(words),
+        "replacements": RANKED,
+        "layers": ["text", "by", "position", "word", "layer", "value", "how"],
+        "heads": ["text", "by", "layer", "head", "change", "before", "after"],
+        "joint": ["text", "by", "seed", "positions", "word", "value", "upper", "baseline"],
+    }
+    strings = {"type": "array", "items": {"type": "string"}}
+    subject = _object({each.name: {"type": _JSON_TYPES[str(each.type)]} for each in fields(Subject)})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "oneword measure"} | _object(
+        {
+            "format": {"const": FORMAT},
+            "command": {"type": "string"},
+            "texts": strings,
+            **{
+                name: {"type": "array", "items": _object({each: known[each] for each in columns})}
+                for name, columns in tables.items()
+            },
+            "subjects": {"type": "array", "items": subject},
+            "notes": strings,
+            "about": {"type": "object"},
+        }
+    )
+
+
+# Types of pandas, and of the fields of a subject, in JSON.
+_JSON_TYPES = {
+    "float64": ["number", "null"], "int64": ["integer"], "Int64": ["integer", "null"], "boolean": ["boolean", "null"],
+    "object": ["string", "null"], "int": ["integer"], "str": ["string"], "float": ["number", "null"],
+    "Mapping[str, Any]": ["object"],
+}  # fmt: skip
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with all of these and nothing else."""
+    names = list(properties)
+    return {"type": "object", "properties": dict(properties), "required": names, "additionalProperties": False}
 
 
 def _rows(table: pd.DataFrame, subject: Subject) -> pd.DataFrame:

@@ -233,8 +233,10 @@ def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[Renderab
         grid.add_column("\ntext", overflow="ellipsis", no_wrap=True, min_width=20)
     grid.add_column("\nword", overflow="ellipsis", no_wrap=True, min_width=6)
     for column in columns:
-        side = "left" if column.dtype == "object" else "right"
-        grid.add_column(_two_lines(column.title), justify=side, no_wrap=True)  # type: ignore[arg-type]
+        words = column.dtype == "object"
+        grid.add_column(
+            _two_lines(column.title), justify="left" if words else "right", overflow="fold", no_wrap=not words
+        )
     for part in parts:
         top = top_line(part)
         named = [Text(visible(part.subject.by))]
