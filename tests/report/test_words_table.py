@@ -128,7 +128,7 @@ def test_the_schema_tells_what_is_wrong():
 
 def test_words_of_a_long_text_that_were_searched_are_coloured_and_keep_their_bracket():
     one = bare("a b c d", (0.5, 0.25, 0.2, 0.1))
-    some = one.words["position"] < 1
+    some = one.words.index < 1
     words = one.words.assign(value=one.words["value"].where(some), upper=0.75, upper_kind="ceiling")
     (part,) = dataclasses.replace(one, words=words.assign(upper=words["upper"].where(some))).parts
     assert set(scales(part, SHADES)) == {"value"}
