@@ -236,7 +236,8 @@ class Columns:
         if not isinstance(self.text, str):
             raise UnknownNameError(f"expected text= the name of a column, got {shown(self.text)}: give it as a string")
         if not (self.label is None or isinstance(self.label, str)):
-            raise UnknownNameError(f"expected label= a column's name or None, got {shown(self.label)}: give a string")
+            got = f"{shown(self.label)}: give it as a string"
+            raise UnknownNameError(f"expected label= the name of a column or None, got {got}")
         if self.text == self.label:
             remedy = "name another, or label=None"
             raise UnknownNameError(f"expected text= and label= as two columns, got {self.text!r} for both: {remedy}")
