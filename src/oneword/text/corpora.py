@@ -76,7 +76,8 @@ class Corpus:
         if here and path.is_file() and suffix in SUFFIXES:
             return cls._from_files(path.name, lambda: [_file(path)], columns, _table)
         if here:
-            raise FileFormatError(f"expected a file of {', '.join(SUFFIXES)}, got {path.name}: convert it to one")
+            known = ", ".join(SUFFIXES)
+            raise FileFormatError(f"expected a file of {known}, got {path.name}: convert it to one of these")
         if suffix in SUFFIXES:
             raise FileFormatError(f"expected {_KINDS}, or a hub name, got {name!r}: there is no such file or folder")
         sources.check_hub_name(name, _KINDS)

@@ -236,8 +236,9 @@ class Columns:
         if not isinstance(self.text, str):
             raise UnknownNameError(f"expected text= the name of a column, got {shown(self.text)}: give it as a string")
         if not (self.label is None or isinstance(self.label, str)):
-            got = f"{shown(self.label)}: give it as a string"
-            raise UnknownNameError(f"expected label= the name of a column or None, got {got}")
+            raise UnknownNameError(
+                f"expected label= the name of a column or None, got {shown(self.label)}: give it as a string"
+            )
         if self.text == self.label:
             remedy = "name another, or label=None"
             raise UnknownNameError(f"expected text= and label= as two columns, got {self.text!r} for both: {remedy}")
