@@ -29,12 +29,12 @@ from oneword import (
     FeatureMap,
     RandomFeatures,
     Status,
-    clustered,
     gaussian,
 )
 from oneword.maps.base import Probe
 from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Constraint, unit
+from oneword.text.context import clustered
 
 SEEDS = 3  # of the search
 STARTS, STEPS = 120, 300  # of every position; more starts where these are few

@@ -20,12 +20,12 @@ from oneword import (
     DeepRandomFeatures,
     FeatureMap,
     RandomFeatures,
-    clustered,
     gaussian,
 )
 from oneword.maps.base import Probe
 from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import unit
+from oneword.text.context import clustered
 
 STARTS, STEPS = 20, 2000
 

@@ -2,138 +2,76 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from oneword.cli.common import (
-    OUTPUT,
-    HtmlFile,
-    JsonFile,
-    Outputs,
-    Quiet,
-    TableFile,
-    check_ending,
-    command_line,
-    like_of,
-    overall,
-)
+from oneword.cli import common
+from oneword.cli.common import check_ending, command_line
+from oneword.cli.texts import texts_of
 from oneword.errors import RangeError, UnknownNameError
 from oneword.maps.outputs import OUTPUTS, explained, listed
 
-INPUT, EDITS, LIMITS = "What is audited", "Edits and numbers", "Thresholds"
-FileOption = Path | None
+_input = partial(typer.Option, rich_help_panel="What is audited")
+_edits = partial(typer.Option, rich_help_panel="Edits and numbers")
+_limits = partial(typer.Option, rich_help_panel="Thresholds")
+_File = Path | None
+_Several = list[str] | None
 
 
 def audit(
     model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="M",
-            help="minilm (embedded), a folder or a hub name; repeat to compare.",
-            rich_help_panel=INPUT,
-        ),
+        _Several, _input("--model", metavar="M", help="minilm (embedded), a folder or a hub name; repeat to compare.")
     ] = None,
     reinit: Annotated[
-        bool,
-        typer.Option(
-            "--reinit",
-            help="Beside each model its twin with weights drawn anew; it is not judged.",
-            rich_help_panel=INPUT,
-        ),
+        bool, _input("--reinit", help="Beside each model its twin with weights drawn anew; it is not judged.")
     ] = False,
     file: Annotated[
-        FileOption,
-        typer.Option(
-            "--file",
-            metavar="F",
-            help="Texts, one a line, or CSV, TSV, JSONL, Parquet; default: reviews.",
-            rich_help_panel=INPUT,
-        ),
+        _File, _input(metavar="F", help="Texts, one a line, or CSV, TSV, JSONL, Parquet; default: reviews.")
     ] = None,
-    column: Annotated[
-        str | None, typer.Option(help="The column of that file that holds the texts.", rich_help_panel=INPUT)
-    ] = None,
+    column: Annotated[str | None, _input(help="The column of that file that holds the texts.")] = None,
     pairs: Annotated[
-        FileOption,
-        typer.Option(
-            "--pairs",
-            metavar="F",
-            help="Edits of your own: columns text, edited, kind (signal or noise), type.",
-            rich_help_panel=INPUT,
-        ),
+        _File, _input(metavar="F", help="Edits of your own: columns text, edited, kind (signal or noise), type.")
     ] = None,
-    output: Annotated[
-        str,
-        typer.Option(help=f"The vector of a text: {explained(lambda each: each.pooled)}.", rich_help_panel=INPUT),
-    ] = "pooled",
-    layer: Annotated[
-        int | None, typer.Option(help="Of this layer; the last by default.", rich_help_panel=INPUT)
-    ] = None,
-    dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=INPUT)] = "float32",
-    device: Annotated[str, typer.Option(help="cpu, cuda, …", rich_help_panel=INPUT)] = "cpu",
-    texts: Annotated[
-        int, typer.Option(help="How many texts at most, drawn with the seed.", rich_help_panel=EDITS)
-    ] = 30,
-    lengths: Annotated[
-        str, typer.Option(help="Tokens to which texts are cut, at borders of words.", rich_help_panel=EDITS)
-    ] = "16,32,64,128",
+    output: Annotated[str, _input(help=f"The vector of a text: {explained(lambda each: each.pooled)}.")] = "pooled",
+    layer: Annotated[int | None, _input(help="Of this layer; the last by default.")] = None,
+    dtype: Annotated[str, _input(help="float32 or float64.")] = "float32",
+    device: Annotated[str, _input(help="cpu, cuda, …")] = "cpu",
+    texts: Annotated[int, _edits(help="How many texts at most, drawn with the seed.")] = 30,
+    lengths: Annotated[str, _edits(help="Tokens to which texts are cut, at borders of words.")] = "16,32,64,128",
     edit: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--edit",
-            metavar="TYPE",
-            help="Only this type of edit, such as negation or 'stop word'; repeat.",
-            rich_help_panel=EDITS,
-        ),
+        _Several, _edits(metavar="TYPE", help="Only this type of edit, such as negation or 'stop word'; repeat.")
     ] = None,
-    share: Annotated[
-        float, typer.Option(help="Share of texts in which a signal is to be heard.", rich_help_panel=EDITS)
-    ] = 0.95,
+    share: Annotated[float, _edits(help="Share of texts in which a signal is to be heard.")] = 0.95,
     setting: Annotated[
-        list[str] | None,
-        typer.Option(
+        _Several,
+        _edits(
             "--set",
             metavar="NAME=VALUE",
             help="each=2: edits of each type, text and length. noise_quantile=0.9: a signal is heard above this "
             "quantile of the text's own noise edits. resamples=9999: of the bootstrap. examples=10: worst ones kept.",
-            rich_help_panel=EDITS,
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Of the texts, the places of edits and the twin.", rich_help_panel=EDITS)
-    ] = 0,
+    seed: Annotated[int, _edits(help="Of the texts, the places of edits and the twin.")] = 0,
     threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--threshold",
-            metavar="T",
-            help="A limit such as auc.negation=0.7 or chunk.negation=64, or a TOML file of them; repeat.",
-            rich_help_panel=LIMITS,
+        _Several,
+        _limits(
+            metavar="T", help="A limit such as auc.negation=0.7 or chunk.negation=64, or a TOML file of them; repeat."
         ),
     ] = None,
-    certain: Annotated[
-        bool, typer.Option("--certain", help="The whole interval must meet a threshold.", rich_help_panel=LIMITS)
-    ] = False,
+    certain: Annotated[bool, _limits("--certain", help="The whole interval must meet a threshold.")] = False,
     fail_deaf: Annotated[
-        bool,
-        typer.Option(
-            help="Fail a signal that is not heard: AUC surely below 0.5, or no change in most texts.",
-            rich_help_panel=LIMITS,
-        ),
+        bool, _limits(help="Fail a signal that is not heard: AUC surely below 0.5, or no change in most texts.")
     ] = True,
-    html: HtmlFile = None,
+    html: common.HtmlFile = None,
     junit: Annotated[
-        FileOption,
-        typer.Option(
-            "--junit", metavar="FILE", help="JUnit XML for CI, a test case a threshold.", rich_help_panel=OUTPUT
-        ),
+        _File, common.output_option(metavar="FILE", help="JUnit XML for CI, a test case a threshold.")
     ] = None,
-    json_file: JsonFile = None,
-    table: TableFile = None,
-    quiet: Quiet = False,
+    json_file: common.JsonFile = None,
+    table: common.TableFile = None,
+    quiet: common.Quiet = False,
 ) -> None:
     """Signal against noise: what changes the meaning should move an encoder more than what does not.
 
@@ -160,7 +98,7 @@ def audit(
     for name in names:
         if name not in NAMED:
             expect_hub(name)  # torch takes longer to load than a hub to answer
-    outputs = Outputs(html, json_file, table, quiet=quiet)
+    outputs = common.Outputs(html, json_file, table, quiet=quiet)
     if junit is not None:
         check_ending("--junit", junit, ".xml")
     from oneword.auditing.measurement import Settings
@@ -174,17 +112,14 @@ def audit(
     numbers = {"lengths": _lengths(lengths), "most_texts": texts, "edits": edit, "share": share, "seed": seed}
     settings = read_model(Settings, {**numbers, **dict(map(_setting, setting or ()))}, "audit")
     own = None if pairs is None else Pairs.read(pairs)
-    given = _texts(file, column)
-    like = like_of(dtype, device)
+    given = None if file is None and column is None else texts_of(None, file, column, None)
+    like = common.like_of(dtype, device)
     models, twins = _models(names, reinit, seed, output=output, layer=layer, dtype=like.dtype, device=device)
-    with overall(outputs.silent) as progress:
+    with common.overall(outputs.silent) as progress:
         found = run(
             models, given, pairs=own, references=twins, thresholds=wanted, progress=progress, **settings.model_dump()
         )
-    if not outputs.silent:
-        from rich.console import Console
-
-        Console(highlight=False).print(found)
+    outputs.show(found)
     if html is not None:
         found.save_html(html, command=command_line())
     if junit is not None:
@@ -210,17 +145,6 @@ def _setting(given: str) -> tuple[str, float]:
         return name, float(value) if name == "noise_quantile" else int(value)
     except ValueError:
         raise RangeError(f"expected a number in --set {given}, got {value!r}") from None
-
-
-def _texts(file: Path | None, column: str | None) -> list[str] | None:
-    """Those of the file; None without one."""
-    from oneword.cli.texts import texts_of
-
-    if file is not None:
-        return texts_of(None, file, column, None)
-    if column is not None:
-        raise RangeError("expected --column with --file, got no file: name one")
-    return None
 
 
 def _models(names: list[str], reinit: bool, seed: int, *, output: str, **options: Any) -> tuple[list[Any], list[Any]]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,27 +22,21 @@ from oneword.files import write_whole
 if TYPE_CHECKING:
     import pandas as pd
     import torch
+    from rich.console import RenderableType
     from rich.progress import Progress as Bar
 
     from oneword.progress import Progress
 
-OUTPUT = "Output"  # the panel of the help text
+output_option = partial(typer.Option, rich_help_panel="Output")
 Seed = Annotated[int, typer.Option(help="Of the texts, the maps' weights and the search.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")]
 JsonFile = Annotated[
-    str | None,
-    typer.Option("--json", metavar="FILE", help="All results as JSON; - is standard output.", rich_help_panel=OUTPUT),
+    str | None, output_option("--json", metavar="FILE", help="All results as JSON; - is standard output.")
 ]
-HtmlFile = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="A page to read and send.", rich_help_panel=OUTPUT)
-]
-TableFile = Annotated[
-    Path | None,
-    typer.Option("--table", metavar="FILE", help="The table as .csv or .parquet.", rich_help_panel=OUTPUT),
-]
+HtmlFile = Annotated[Path | None, output_option("--html", metavar="FILE", help="A page to read and send.")]
+TableFile = Annotated[Path | None, output_option("--table", metavar="FILE", help="The table as .csv or .parquet.")]
 OutFolder = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Results and figures (PDF, PNG) in this folder.", rich_help_panel=OUTPUT),
+    Path | None, output_option("--out", metavar="DIR", help="Results and figures (PDF, PNG) in this folder.")
 ]
 DType = Annotated[str | None, typer.Option("--dtype", help="float32 or float64.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, …; certificates are computed on the CPU.")]
@@ -70,6 +65,13 @@ class Outputs:
     def silent(self) -> bool:
         """Whether nothing but JSON may be printed."""
         return self.quiet or self.json == "-"
+
+    def show(self, result: RenderableType) -> None:
+        """Print the result, unless nothing may be printed."""
+        if not self.silent:
+            from rich.console import Console
+
+            Console(highlight=False).print(result)
 
     def write_json(self, data: Any) -> None:
         if self.json is not None:
@@ -108,51 +110,26 @@ def command_line() -> str:
 
 
 @contextmanager
-def watched(silent: bool) -> Iterator[Bar | None]:
-    """A bar with the time left on standard error, gone when the work is done; None where nobody watches."""
-    if silent or not sys.stderr.isatty():
-        yield None
-        return
+def watched(silent: bool) -> Iterator[Bar]:
+    """A bar with the time left on standard error, gone when the work is done; it shows nothing where nobody watches."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    hidden = silent or not sys.stderr.isatty()
     columns = (
         TextColumn("{task.description}", markup=False),  # titles are people's own, brackets included
         BarColumn(),
         TextColumn("{task.percentage:3.0f} %"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True, quiet=hidden), transient=True, disable=hidden) as bar:
         yield bar
-
-
-@contextmanager
-def stages(name: str, silent: bool) -> Iterator[Progress]:
-    """The progress of one measurement, stage after stage."""
-    with watched(silent) as bar:
-        if bar is None:
-            yield lambda stage, done: None
-            return
-        task = bar.add_task(name, total=1.0)
-        stage_now = ""
-
-        def progress(stage: str, done: float) -> None:
-            nonlocal stage_now
-            if stage != stage_now:  # each stage has its own clock
-                bar.reset(task, description=f"{name}: {stage}")
-                stage_now = stage
-            bar.update(task, completed=done)
-
-        yield progress
 
 
 @contextmanager
 def overall(silent: bool) -> Iterator[Progress]:
     """The progress of many measurements as one bar, which says what it is at."""
     with watched(silent) as bar:
-        if bar is None:
-            yield lambda stage, done: None
-            return
         task = bar.add_task("reading", total=1.0)
         yield lambda stage, done: bar.update(task, description=stage, completed=done)
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneword.cli.common import (
-    OUTPUT,
-    HtmlFile,
-    JsonFile,
-    Outputs,
-    Quiet,
-    command_line,
-    like_of,
-    overall,
-    write_table,
-)
+from oneword.cli import common
+from oneword.cli.common import command_line, output_option
 from oneword.errors import RangeError
 from oneword.files import write_whole
 from oneword.maps import registry
@@ -26,53 +18,40 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-INPUT = "What is compared"
-FileOption = Path | None
+_input = partial(typer.Option, rich_help_panel="What is compared")
 
 
 def compare(
     first: Annotated[str | None, typer.Argument(metavar="TEXT", help="The first text, in quotes.")] = None,
     second: Annotated[str | None, typer.Argument(metavar="TEXT", help="The second text.")] = None,
-    model: Annotated[
-        str,
-        typer.Option(help="minilm (embedded), the folder of a model, or a hub name.", rich_help_panel=INPUT),
-    ] = "minilm",
+    model: Annotated[str, _input(help="minilm (embedded), the folder of a model, or a hub name.")] = "minilm",
     named_map: Annotated[
         str | None,
-        typer.Option(
-            "--map",
-            help="Instead of a model, attention with random weights: attention, attention-relu, …",
-            rich_help_panel=INPUT,
-        ),
+        _input("--map", help="Instead of a model, attention with random weights: attention, attention-relu, …"),
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Of a hub name: which version.", rich_help_panel=INPUT)] = None,
-    layer: Annotated[int, typer.Option(help="Whose attention is shown, counted from 1.", rich_help_panel=INPUT)] = 1,
-    head: Annotated[
-        int | None, typer.Option(help="This head alone, counted from 0; the mean by default.", rich_help_panel=INPUT)
-    ] = None,
+    revision: Annotated[str | None, _input(help="Of a hub name: which version.")] = None,
+    layer: Annotated[int, _input(help="Whose attention is shown, counted from 1.")] = 1,
+    head: Annotated[int | None, _input(help="This head alone, counted from 0; the mean by default.")] = None,
     prompts: Annotated[
-        FileOption,
-        typer.Option(
-            "--prompts",
+        Path | None,
+        _input(
             metavar="FILE",
             help="Prompts that differ in one word (TOML), for a causal model; with or without two texts.",
-            rich_help_panel=INPUT,
         ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=INPUT)] = "float32",
-    device: Annotated[str, typer.Option(help="cpu, cuda, …", rich_help_panel=INPUT)] = "cpu",
-    top: Annotated[int, typer.Option(help="Next tokens shown, of a causal model.", rich_help_panel=OUTPUT)] = 5,
-    html: HtmlFile = None,
-    json_file: JsonFile = None,
+    dtype: Annotated[str, _input(help="float32 or float64.")] = "float32",
+    device: Annotated[str, _input(help="cpu, cuda, …")] = "cpu",
+    top: Annotated[int, output_option(help="Next tokens shown, of a causal model.")] = 5,
+    html: common.HtmlFile = None,
+    json_file: common.JsonFile = None,
     out: Annotated[
-        FileOption,
-        typer.Option(
+        Path | None,
+        output_option(
             metavar="DIR",
             help="Write figures (PDF, SVG, PNG), tables (Parquet) and the attention between tokens (safetensors) here.",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    quiet: Quiet = False,
+    quiet: common.Quiet = False,
 ) -> None:
     """Two texts side by side under a model: attention maps, which word and layer moved, and how far.
 
@@ -104,15 +83,16 @@ def compare(
         raise RangeError("expected --prompts with a model, got it with --map: leave one out")
     else:
         registry.find(named_map)
-    outputs = Outputs(html, json_file, out=out, quiet=quiet)
+    outputs = common.Outputs(html, json_file, out=out, quiet=quiet)
     from oneword.comparison.answers import answer_prompts, read_prompts
     from oneword.comparison.result import as_dict
     from oneword.comparison.verb import compare as side_by_side
     from oneword.comparison.verb import describe_model
     from oneword.maps.transformer import TransformerFeatures
+    from oneword.report.comparison import CompareView
 
     asked = () if prompts is None else read_prompts(prompts)
-    like = like_of(dtype, device)
+    like = common.like_of(dtype, device)
     tables: dict[str, pd.DataFrame] = {}
     weights: dict[str, np.ndarray] = {}
     texts: tuple[str, ...] = ()
@@ -125,42 +105,26 @@ def compare(
         tables, texts, about, notes = found.tables(layer, head), found.given, found.about, found.notes
         weights = dict(zip(("a", "b"), found.weights, strict=True))
     if asked and isinstance(by, TransformerFeatures):
-        with overall(outputs.silent) as progress:
+        with common.overall(outputs.silent) as progress:
             replies = answer_prompts(by, asked, top=top, progress=progress)
         tables |= {"flips": replies.flips, "replies": replies.answers}
-    if not outputs.silent:
-        from rich.console import Console
-
-        from oneword.report.comparison import CompareView
-
-        Console(highlight=False).print(CompareView(tables, about, notes, layer, head))
+    outputs.show(CompareView(tables, about, notes, layer, head))
     if html is not None:
         from oneword.report.comparison_page import render
 
         render(texts, tables, about, notes, html, layer=layer, head=head, command=command_line())
     outputs.write_json({"command": command_line(), **as_dict(texts, tables, about, notes)})
     folder = outputs.folder()
-    if folder is not None:
-        _write(texts, tables, weights, folder, layer, head)
-        if not outputs.silent:
-            typer.echo(f"written to {folder}: figures (*.pdf, *.svg, *.png) and tables (*.parquet)")
-
-
-def _write(
-    texts: tuple[str, ...],
-    tables: dict[str, pd.DataFrame],
-    weights: dict[str, np.ndarray],
-    folder: Path,
-    layer: int,
-    head: int | None,
-) -> None:
-    """Tables, figures, and the attention of every layer and head between tokens."""
+    if folder is None:
+        return
     from safetensors.numpy import save
 
     from oneword.report.comparison_page import draw_all
 
     for name, table in tables.items():
-        write_table(table, folder / f"{name}.parquet")
-    if weights:
+        common.write_table(table, folder / f"{name}.parquet")
+    if weights:  # attention of every layer and head between tokens
         write_whole(folder / "attention.safetensors", save(weights))
     draw_all(texts, tables, folder, layer=layer, head=head)
+    if not outputs.silent:
+        typer.echo(f"written to {folder}: figures (*.pdf, *.svg, *.png) and tables (*.parquet)")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oneword.cli.common import JsonFile, Quiet, Seed, command_line, dump, watched, writable_folder
-from oneword.progress import silent as ignore_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,9 +193,6 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
 def _bar(title: str, silent: bool) -> Iterator[tuple[Progress, Any]]:
     """Progress by the expected cost of cells, so that the time left means something."""
     with watched(silent) as bar:
-        if bar is None:
-            yield ignore_progress, None
-            return
         from rich.text import Text
 
         task = bar.add_task(title, total=1.0)

@@ -50,8 +50,7 @@ def _of_file(file: Path, column: str | None) -> list[str]:
 
     if not file.is_file():
         raise FileFormatError(f"expected a file of texts, got {file}: there is no such file")
-    found = Corpus.load(str(file), text=column or "text", label=None).texts
-    return list(found)
+    return list(Corpus.load(str(file), text=column or "text", label=None).texts)
 
 
 def _lines(content: str, whole: bool) -> list[str]:
