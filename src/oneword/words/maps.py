@@ -189,7 +189,8 @@ class _Job:
         words = self.words
         if words is None:
             return None, None
-        most = self.effort.candidates_of(self.subject.blocks)
+        # One's own map may need a forward pass for every word.
+        most = self.effort.candidates_of(self.subject.blocks or self.subject.own is not None)
         if most is not None and isinstance(words, Vocabulary | Words):
             words = _some(words, most, self.request.seed)
         # A word of two tokens has no counterpart among words of one.
