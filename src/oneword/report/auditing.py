@@ -9,11 +9,9 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.table import Table
 from rich.text import Text
 
-from oneword.report.table import SIGNS, shown
-from oneword.report.words.terminal import visible
+from oneword.report.table import SIGNS, grid, shown, visible
 
 Line = Mapping[str, Any]
 
@@ -159,30 +157,19 @@ class AuditView:
             yield Text(f"· {visible(note)}", style="dim")
 
     def _types(self, model: str, *, wide: bool) -> RenderableType:
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name in ("edit", "kind"):
-            grid.add_column(name, no_wrap=True)
-        for name in ("edits", "change", *(("cosine",) if wide else ()), "AUC against noise", "∝ n^", "chunk ≤"):
-            grid.add_column(name, justify="right", no_wrap=True)
-        chunks = {line["type"]: line for line in lines_of(self.tables["chunks"], model)}
-        for line in lines_of(self.tables["types"], model):
-            signal = line["kind"] == "signal"
-            unseen = bool(line["edits"]) and line["unseen"] == line["edits"]
-            change, decay = shown(line["change"], 3), shown(line["decay"], 2)
-            if wide:
-                change = bracketed(line["change"], line["change_low"], line["change_high"], 3)
-                decay = bracketed(line["decay"], line["decay_low"], line["decay_high"])
-            grid.add_row(
-                Text(visible(str(line["type"]))),
-                Text(line["kind"], style="bold" if signal else "dim"),
-                str(line["edits"]),
-                ("not seen by the tokenizer" if wide else "not seen") if unseen else change,
-                *([shown(line["cosine"], 3)] if wide else []),
-                _auc(line) if signal else Text(""),
-                decay,
-                Text(chunk_shown(chunks[line["type"]]) if line["type"] in chunks else ""),  # no markup: "[none, 56]"
-            )
-        return grid
+        rows = []
+        for line in rows_of(self.tables, model):
+            change, decay = line["change_shown"], line["decay_shown"]
+            if not wide:
+                change, decay = shown(line["change"], 3), shown(line["decay"], 2)
+            if line["hidden"]:
+                change = "not seen by the tokenizer" if wide else "not seen"
+            kind = Text(line["kind"], style="bold" if line["kind"] == "signal" else "dim")
+            colour = "green" if line["auc_low"] > 0.5 else "red" if line["auc_high"] < 0.5 else ""
+            auc, cosine = Text(line["auc_shown"], style=colour), [shown(line["cosine"], 3)] * wide
+            rows.append([line["type"], kind, str(line["edits"]), change, *cosine, auc, decay, line["chunk_shown"]])
+        titles = ["edit", "kind", "edits", "change", *["cosine"] * wide, "AUC against noise", "∝ n^", "chunk ≤"]
+        return grid(titles, rows, left=("edit", "kind"), no_wrap=True)
 
     def _examples(self, model: str) -> Iterator[RenderableType]:
         worst = of_model(self.tables["worst"], model)
@@ -202,23 +189,13 @@ class AuditView:
         yield Text()
 
     def _verdicts(self) -> RenderableType:
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name in ("", "model", "threshold", "why"):
-            grid.add_column(name)
+        rows = []
         for line in self.tables["verdicts"].to_dict("records"):
             style = "green" if line["passed"] else "bold red"
-            grid.add_row(
-                Text(SIGNS[bool(line["passed"])], style=style),
-                Text(visible(line["model"])),
-                Text(visible(line["what"])),
-                Text(visible(line["why"]), style="" if line["passed"] else style),
-            )
-        return grid
-
-
-def _auc(line: Line) -> Text:
-    style = "green" if line["auc_low"] > 0.5 else "red" if line["auc_high"] < 0.5 else ""
-    return Text(bracketed(line["auc"], line["auc_low"], line["auc_high"]), style=style)
+            why = Text(visible(line["why"]), style="" if line["passed"] else style)
+            rows.append([Text(SIGNS[bool(line["passed"])], style=style), line["model"], line["what"], why])
+        titles = ("", "model", "threshold", "why")
+        return grid(titles, rows, left=titles)
 
 
 def _marked(was: str, became: str) -> Text:
