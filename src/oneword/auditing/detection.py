@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from oneword.random import stream
-from oneword.statistics import LEVEL, Estimate, Exponent, exponent
+from oneword.statistics import LEVEL, Estimate, exponent
 from oneword.statistics import share as share_of
 
 _BLOCK = 1 << 22  # numbers in the table of weights at a time
 _Array = NDArray[np.float64]
 
+UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
 LEAST = 2  # texts at a length, for it to count in an exponent
 LEAST_NOISE = 2  # noise edits, for a text to have a level at a length
 LEAST_TEXTS = 8  # for a length to count
@@ -40,7 +41,7 @@ def auc(signal: pd.DataFrame, noise: pd.DataFrame, *, resamples: int, seed: int 
     signal = signal[signal["length"].isin(noise["length"])]
     noise = noise[noise["length"].isin(signal["length"])]
     if signal.empty:
-        return Estimate(math.nan, math.nan, math.nan, 0)
+        return UNKNOWN
     known = {text: place for place, text in enumerate(sorted({*signal["text"], *noise["text"]}))}
     signal, noise = (table.assign(place=table["text"].map(known)) for table in (signal, noise))
     count = len(known)
@@ -94,8 +95,8 @@ def _auc(signal: pd.DataFrame, noise: pd.DataFrame, weights: _Array) -> _Array:
         return above / total
 
 
-def decay(edits: pd.DataFrame, *, seed: int = 0) -> Exponent | None:
-    """change ∝ n^slope over edits that move the vector at all; None where there are fewer than two lengths.
+def decay(edits: pd.DataFrame, *, seed: int = 0) -> Estimate:
+    """change ∝ n^slope over edits that move the vector at all; NaN where there are fewer than two lengths.
 
     Several edits of a text at a length count as one trial, their geometric mean. Whole texts (length 0) are grouped by
     powers of two.
@@ -106,7 +107,7 @@ def decay(edits: pd.DataFrame, *, seed: int = 0) -> Exponent | None:
     logs = pd.DataFrame({"n": size, "text": moved["text"], "value": np.log(moved["change"])})
     table = np.exp(logs.groupby(["n", "text"])["value"].mean()).reset_index()
     table = table[table.groupby("n")["value"].transform("size") >= LEAST]
-    return exponent(table, seed=seed) if table["n"].nunique() > 1 else None
+    return exponent(table, seed=seed).estimate if table["n"].nunique() > 1 else UNKNOWN
 
 
 # Chunks ---------------------------------------------------------------------------------------------------------------
@@ -151,10 +152,8 @@ def shares(heard: pd.DataFrame) -> pd.DataFrame:
     kept = _enough(heard)
     lines = []
     for length in kept:
-        each = kept[length].dropna()
-        found = share_of(each > 0)
-        lines.append({"length": int(str(length)), "share": found.value, "low": found.low, "high": found.high,
-                      "texts": found.count})  # fmt: skip
+        found = share_of(kept[length].dropna() > 0)
+        lines.append((int(str(length)), found.value, found.low, found.high, found.count))
     table = pd.DataFrame(lines, columns=["length", "share", "low", "high", "texts"])
     table["falling"] = _falling(table["share"].to_numpy(), table["texts"].to_numpy(dtype=np.float64))
     return table
