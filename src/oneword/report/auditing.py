@@ -179,9 +179,8 @@ class AuditView:
                 continue
             yield Text(f"{title} ({visible(model)})", style="bold")
             for line in some.to_dict("records"):
-                out = Text(
-                    f"  {line['type']:<12} {shown(line['change'], 3)}, {shown(line['times_noise'], 2)}× the noise  "
-                )
+                change, times = shown(line["change"], 3), shown(line["times_noise"], 2)
+                out = Text(f"  {line['type']:<12} {change}, {times}× the noise  ")
                 was, became = _flat(line["was"]), _flat(line["became"])
                 space = " " if (was or became).endswith(" ") else ""  # outside of the brackets
                 out.append(_flat(line["left"])[-24:], style="dim").append(_marked(was.strip(), became.strip()))
@@ -201,9 +200,8 @@ class AuditView:
 def _marked(was: str, became: str) -> Text:
     """⟨4→5⟩, ⟨+not⟩, ⟨−,⟩: to be read without colours, too."""
     sign = "→" if was and became else "+" if became else "−"
-    return Text.assemble(
-        "⟨", (was, "red") if became else "", sign, (became, "bold green") if became else (was, "red"), "⟩"
-    )
+    old, new = (was, "red"), (became, "bold green")
+    return Text.assemble("⟨", old if became else "", sign, new if became else old, "⟩")
 
 
 def _flat(text: str) -> str:

@@ -18,7 +18,6 @@ from oneword.report.table import heat_cell, plain_cell, shown, to_records
 from oneword.report.templating import facts, write_page
 from oneword.report.words.passages import LONG, TOP
 
-TEMPLATE = "compare.html.j2"
 MOST_WORDS = 100  # of an attention map on the page, so that it opens at once
 WHOLE = ("whole", "pooled", "cosine", "attention")  # of the whole text, beside its words
 NUMBERED = 14  # words: cells of larger maps are colours alone
@@ -39,7 +38,7 @@ def render(
     compared = "moved" in tables
     maps = attention_maps(tables) if compared else []
     return write_page(
-        TEMPLATE,
+        "compare.html.j2",
         path,
         names=names_of(texts) if texts else (),
         about=about,

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 def page_template(name: str) -> Template:
     """A template of this package; MissingExtraError where jinja2 is not installed."""
     try:
-        import jinja2  # noqa: F401
+        return _environment().get_template(name)
     except ImportError as error:
         raise missing_for_pages(error) from None
-    return _environment().get_template(name)
 
 
 def check_installed() -> None:
