@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from oneword.random import stream
-from oneword.statistics import LEVEL, Estimate, exponent
+from oneword.statistics import LEVEL, Estimate, Exponent, exponent
 from oneword.statistics import share as share_of
 
 _BLOCK = 1 << 22  # numbers in the table of weights at a time
@@ -95,8 +95,8 @@ def _auc(signal: pd.DataFrame, noise: pd.DataFrame, weights: _Array) -> _Array:
         return above / total
 
 
-def decay(edits: pd.DataFrame, *, seed: int = 0) -> Estimate:
-    """change ∝ n^slope over edits that move the vector at all; NaN where there are fewer than two lengths.
+def decay(edits: pd.DataFrame, *, seed: int = 0) -> Exponent | None:
+    """change ∝ n^slope over edits that move the vector at all; None where there are fewer than two lengths.
 
     Several edits of a text at a length count as one trial, their geometric mean. Whole texts (length 0) are grouped by
     powers of two.
@@ -107,7 +107,7 @@ def decay(edits: pd.DataFrame, *, seed: int = 0) -> Estimate:
     logs = pd.DataFrame({"n": size, "text": moved["text"], "value": np.log(moved["change"])})
     table = np.exp(logs.groupby(["n", "text"])["value"].mean()).reset_index()
     table = table[table.groupby("n")["value"].transform("size") >= LEAST]
-    return exponent(table, seed=seed).estimate if table["n"].nunique() > 1 else UNKNOWN
+    return exponent(table, seed=seed) if table["n"].nunique() > 1 else None
 
 
 # Chunks ---------------------------------------------------------------------------------------------------------------

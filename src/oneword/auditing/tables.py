@@ -51,6 +51,7 @@ def types(
         seen = some[some["visible"]] if kind == NOISE else some
         change, cosine = (detection.typical(seen, column, **settings.bootstrap) for column in ("change", "cosine"))
         auc = detection.auc(some if kind == SIGNAL else some.head(0), noise, **settings.bootstrap)
+        fitted = detection.decay(seen, seed=settings.seed)
         silent = (some.groupby("text")["change"].median() == 0).mean() if len(some) else math.nan
         lines.append(
             {"type": type, "kind": kind, "edits": len(some), "texts": some["text"].nunique(),
@@ -58,7 +59,7 @@ def types(
             | _with_interval("change", change)
             | {"cosine": cosine.value}
             | _with_interval("auc", auc)
-            | _with_interval("decay", detection.decay(seen, seed=settings.seed))
+            | _with_interval("decay", fitted.estimate if fitted else detection.UNKNOWN)
         )  # fmt: skip
     return pd.DataFrame(lines)
 
