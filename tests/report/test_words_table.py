@@ -9,7 +9,9 @@ from jsonschema import Draft202012Validator
 from rich.console import Console
 
 from oneword.report import app_views
-from oneword.report.words.table import COLUMNS, FORMAT, Column, WordTable, json_schema, words_frame
+from oneword.report.words.lines import scales
+from oneword.report.words.sentences import bracket
+from oneword.report.words.table import COLUMNS, FORMAT, SHADES, Column, WordTable, json_schema, words_frame
 from oneword.report.words.terminal import WordsView
 from tests.word_tables import EVIL, MODEL, TWIN, bare, word_table
 
@@ -122,3 +124,12 @@ def test_the_schema_tells_what_is_wrong():
         assert problems(content | {"words": [line | {column.name: wrong}]}), column.name
         assert bool(problems(content | {"words": [line | {column.name: None}]})) == (column.dtype == "int64")
     assert problems(content | {"words": [content["words"][0] | {"more": 1}]})
+
+
+def test_words_of_a_long_text_that_were_searched_are_coloured_and_keep_their_bracket():
+    one = bare("a b c d", (0.5, 0.25, 0.2, 0.1))
+    some = one.words.index < 1
+    words = one.words.assign(value=one.words["value"].where(some), upper=0.75, upper_kind="ceiling")
+    (part,) = dataclasses.replace(one, words=words.assign(upper=words["upper"].where(some))).parts
+    assert set(scales(part, SHADES)) == {"value"}
+    assert bracket(part) == "S ≥ 0.50 at “a” (found), S ≤ 0.75 (ceiling)"

@@ -99,17 +99,20 @@ def pieces(part: Part) -> Iterator[Piece]:
 
 
 def scale(part: Part, column: str) -> tuple[float, float] | None:
-    """The ends of the scale of colours; None until most words have a value. Words below the noise are left out."""
+    """The ends of the scale of colours, words below the noise left out; None where there is none.
+
+    Searched values come all at once, of some words where a text is long; others colour once most words have them.
+    """
     words = part.placed
     loud = words.loc[~words["below_noise"].fillna(False).astype(bool), column]
-    if not loud.notna().mean() > 0.5:
+    if not loud.notna().mean() > (0 if column == "value" else 0.5):
         return None
     low, high = float(loud.min()), float(loud.max())
     return min(low, 0.9 * high), high  # words that do nearly the same look nearly the same
 
 
 def scales(part: Part, columns: Mapping[str, str]) -> dict[str, tuple[float, float]]:
-    """The scales of these columns, where most words have a value."""
+    """The scales of these columns, where there are any."""
     return {name: ends for name in columns if (ends := scale(part, name)) is not None}
 
 

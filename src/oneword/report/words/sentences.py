@@ -55,7 +55,7 @@ def bracket(part: Part) -> str:
     top = top_line(part)
     if top is None:
         return "coloured by a random real word in each place, while the search goes on"
-    upper = part.words["upper"].max(skipna=False)
+    upper = part.words.loc[part.words["value"].notna(), "upper"].max(skipna=False)
     kind = "ceiling" if top["upper_kind"] == "ceiling" else "certified"
     bound = f", S ≤ {shown(upper, 2)} ({kind})" if pd.notna(upper) else ", no upper bound"
     return f"S ≥ {shown(top['value'], 2)} at “{top['word']}” (found){bound}"
