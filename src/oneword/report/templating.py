@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 def page_template(name: str) -> Template:
     """A template of this package; MissingExtraError where jinja2 is not installed."""
     try:
-        return _environment().get_template(name)
+        import jinja2  # noqa: F401
     except ImportError as error:
         raise missing_for_pages(error) from None
+    return _environment().get_template(name)
 
 
 def check_installed() -> None:
