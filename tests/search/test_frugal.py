@@ -10,9 +10,10 @@ from torch import Tensor
 import oneword as ow
 from oneword.maps.base import Probe
 from oneword.maps.transformer import TransformerFeatures
-from oneword.search.base import Gradients, Search, Status
+from oneword.search.base import Search, Status
+from oneword.search.candidates import Candidates, Landscape
 from oneword.search.defaults import DefaultSearch
-from oneword.search.frugal import Field, FrugalAscent, scout_and_climb
+from oneword.search.frugal import FrugalAscent, agreed, scout_and_climb
 from oneword.sets.constraints import unit
 from tests.text.tiny_models import write_model
 
@@ -43,9 +44,10 @@ def probe_of(function: object, X: Tensor) -> Probe:
     return ow.ModuleFeatures(function, batched=True).at(X)  # type: ignore[arg-type]
 
 
-def climbed(probe: Probe, starts: Tensor, **effort: int) -> Field:
-    usual = {"steps": 16, "keep": 1, "leading": 1, "polish": 20, "memory": 1 << 30} | effort
-    return scout_and_climb(probe, every(probe), ow.Ball(), starts[:, :, None], gradients=Gradients(), **usual)
+def climbed(probe: Probe, starts: Tensor, **effort: int) -> Candidates:
+    search = FrugalAscent(**{"steps": 16, "keep": 1, "leading": 1, "polish": 20} | effort)
+    land = Landscape(probe, ow.Ball(), search.memory)
+    return scout_and_climb(land, every(probe), starts[:, :, None], search)
 
 
 def bump(w: Tensor) -> object:
@@ -82,7 +84,7 @@ def test_what_one_position_finds_is_handed_on_to_all() -> None:
     starts = ow.Ball().toward(X, X - w)[:, None].clone()  # away from w …
     starts[5, 0] = w + 0.5  # … but for one position
     inside = ow.Ball().project(X, w.expand_as(X))
-    assert (climbed(probe, starts).change2 >= 0.99 * values(probe, inside)).all()
+    assert (climbed(probe, starts).value[:, 0] >= 0.99 * values(probe, inside)).all()
 
 
 def test_a_position_where_a_start_of_its_own_does_more_keeps_it() -> None:
@@ -90,7 +92,7 @@ def test_a_position_where_a_start_of_its_own_does_more_keeps_it() -> None:
     own = ow.Ball().toward(X, X.flip(0) - X)  # at each position another word is the one that counts
     probe = probe_of(lambda Y: 1 + torch.exp(-(Y - own).square().sum(-1)).sum(-1, keepdim=True), X)
     starts = ow.Ball().project(X, own + 0.1)[:, None]
-    assert ((climbed(probe, starts).y[:, 0] - own).norm(dim=1) < 0.1).all()
+    assert ((climbed(probe, starts).y[:, 0, 0] - own).norm(dim=1) < 0.1).all()
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -109,7 +111,7 @@ def test_starts_that_end_at_the_same_height_count_as_converged(quick: bool) -> N
 
 def test_a_single_start_never_agrees() -> None:
     X = ow.gaussian(1, 6, seed=1).X
-    assert not climbed(probe_of(lambda Y: 2 * Y, X), ow.Ball().toward(X, X)[:, None]).agree.any()
+    assert not agreed(climbed(probe_of(lambda Y: 2 * Y, X), ow.Ball().toward(X, X)[:, None])).any()
 
 
 def test_starts_that_end_at_different_heights_do_not_agree() -> None:
@@ -120,8 +122,8 @@ def test_starts_that_end_at_different_heights_do_not_agree() -> None:
 
     starts = torch.stack([torch.full_like(X, 0.9), torch.full_like(X, -0.9)], 1)
     found = climbed(probe_of(two_hills, X), starts, keep=2)
-    assert not found.agree.any()
-    torch.testing.assert_close(found.y[0, 0], torch.full((4,), -1.0, dtype=torch.float64), rtol=0, atol=0.05)
+    assert not agreed(found).any()
+    torch.testing.assert_close(found.y[0, 0, 0], torch.full((4,), -1.0, dtype=torch.float64), rtol=0, atol=0.05)
 
 
 def test_the_leading_words_climb_longest_and_from_several_starts(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.errors import NonFiniteError
+from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.base import Probe
 from oneword.progress import Progress, silent
 from oneword.sets.constraints import Constraint
 
 Rows = Int[Tensor, "p m"]  # p sets of m rows; the rows of a set change together
+Batch = Float[Tensor, "p s m d"]  # s candidates for each set: new rows for all of its rows
 
 STAGE = "search"  # what progress is reported as
 MEMORY = 1 << 30  # bytes that a batch may take, unless a search says otherwise
@@ -98,7 +99,7 @@ class Search(ABC):
         rows: Rows,
         within: Constraint,
         *,
-        starts: Float[Tensor, "p s m d"] | None = None,
+        starts: Batch | None = None,
         baseline: int = 0,
         seed: int = 0,
         progress: Progress = silent,
@@ -116,7 +117,7 @@ class Search(ABC):
         | `progress` | called with the stage and the fraction done |
         """
 
-    def settle(self, probe: Probe, rows: Rows, within: Constraint, starts: Float[Tensor, "p s m d"]) -> Found:
+    def settle(self, probe: Probe, rows: Rows, within: Constraint, starts: Batch) -> Found:
         """A short search from these starts, while words that change together are chosen one by one."""
         return self.run(probe, rows, within, starts=starts)
 
@@ -128,6 +129,13 @@ class Search(ABC):
     def default_for(kind: type[Any]) -> Callable[[DefaultSearchMaker], DefaultSearchMaker]:
         """A decorator: the function gives the search that suits Probes of this type, from (probe, quick, memory)."""
         return default_search.register(kind)
+
+
+def check_settings(search: Search, least: dict[str, int]) -> None:
+    """Raise RangeError unless each of these settings is as large as it has to be."""
+    for name, bound in least.items():
+        if not getattr(search, name) >= bound:
+            raise RangeError(f"expected {type(search).__name__}({name}=…) ≥ {bound}, got {getattr(search, name)}")
 
 
 @singledispatch

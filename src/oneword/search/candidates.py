@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -11,98 +12,123 @@ from torch import Tensor
 
 from oneword.maps.base import Probe
 from oneword.memory import batch_size
+from oneword.progress import Progress, part, silent
 from oneword.random import stream
-from oneword.search.base import Gradients, Rows
+from oneword.search.base import Batch, Gradients, Rows
 from oneword.sets.constraints import Constraint
 
 SAME = 1e-3  # of S: two climbs that end this close have found the same height
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """s candidates for each of p sets of rows; those that stem from the same start have the same `begin`."""
+class Candidates(NamedTuple):
+    """s candidates for each of p sets of rows; `origin` is the start that one stems from: its rows, or its number."""
 
     value: Float[Tensor, "p s"]
-    y: Float[Tensor, "p s m d"]
-    begin: Float[Tensor, "p s m d"]
+    y: Batch
+    origin: Tensor
 
-    def sets(self, which: Int[Tensor, " q"]) -> Self:
+    def sets(self, which: Int[Tensor, " q"]) -> Candidates:
         """The candidates of some sets of rows."""
-        return type(self)(self.value[which], self.y[which], self.begin[which])
+        return Candidates(*(each[which] for each in self))
 
-    def pick(self, order: Int[Tensor, "p k"]) -> Self:
+    def pick(self, order: Int[Tensor, "p k"]) -> Candidates:
         """Some candidates of every set."""
-        return type(self)(pick(self.value, order), pick(self.y, order), pick(self.begin, order))
+        return Candidates(*(pick(each, order) for each in self))
 
-    def best(self, count: int) -> Self:
+    def first(self, count: int) -> Candidates:
+        """The first `count` of every set."""
+        return Candidates(*(each[:, :count] for each in self))
+
+    def best(self, count: int) -> Candidates:
         """The best `count` of every set, in order; copies of the first where there are not as many."""
         order = self.value.argsort(dim=1, descending=True, stable=True)[:, :count]
         missing = count - order.shape[1]
         return self.pick(order if missing <= 0 else torch.cat([order, order[:, :1].expand(-1, missing)], 1))
 
-    def beside(self, other: Self) -> Self:
-        """Both, for the same sets."""
-        mine, theirs = ((c.value, c.y, c.begin) for c in (self, other))
-        return type(self)(*(torch.cat(pair, 1) for pair in zip(mine, theirs, strict=True)))
+    def leading(self, count: int) -> Int[Tensor, " q"]:
+        """The sets with the best candidates, in order."""
+        return self.value.amax(1).argsort(descending=True, stable=True)[:count]
 
-    def put(self, which: Int[Tensor, " q"], new: Self) -> Self:
+    def beside(self, other: Candidates) -> Candidates:
+        """Both, for the same sets."""
+        return Candidates(*(torch.cat(pair, 1) for pair in zip(self, other, strict=True)))
+
+    def put(self, which: Int[Tensor, " q"], new: Candidates) -> Candidates:
         """`new` in place of the candidates of some sets."""
-        pairs = ((self.value, new.value), (self.y, new.y), (self.begin, new.begin))
-        return type(self)(*(old.index_copy(0, which, fresh) for old, fresh in pairs))
+        return Candidates(*(old.index_copy(0, which, fresh) for old, fresh in zip(self, new, strict=True)))
 
     def confirmed(self, at: int) -> bool:
         """Whether a climb from another start ended as high as the best of this set."""
-        value, begin = self.value[at], self.begin[at]
+        value, origin = self.value[at], self.origin[at]
         top = value.argmax()
         as_high = value >= (1 - SAME) ** 2 * value[top]
-        return bool((as_high & (begin != begin[top]).flatten(1).any(1)).any())
+        return bool((as_high & (origin != origin[top]).flatten(1).any(1)).any())
 
 
 def stacked(parts: list[Candidates]) -> Candidates:
     """The candidates of several groups of sets, one after the other."""
-    each = zip(*((c.value, c.y, c.begin) for c in parts), strict=True)
-    return Candidates(*(torch.cat(column) for column in each))
+    return Candidates(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
-def random_words(
-    X: Float[Tensor, "n d"], rows: Rows, within: Constraint, count: int, seed: int, purpose: str
-) -> Float[Tensor, "p count m d"]:
-    """Random allowed words, from a stream of each row's own: they do not depend on what else is searched."""
-    if count == 0:
-        return X.new_zeros((len(rows), 0, rows.shape[1], X.shape[1]))
-    words = {row: within.sample(X[row], count, stream(seed, purpose, row)) for row in rows.unique().tolist()}
-    return torch.stack([torch.stack([words[row] for row in together], 1) for together in rows.tolist()])
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """What one search climbs: the squared change of a map at one text, over the allowed new rows.
 
+    `memory` is the number of bytes that a batch may take, `seed` that of everything random.
+    """
 
-def first_starts(
-    probe: Probe, rows: Rows, within: Constraint, random: int, quick: bool, seed: int
-) -> Float[Tensor, "p s m d"]:
-    """Where to begin: along the directions that the Probe knows (`quick`: the leading one) and at random words."""
-    known = probe.leading_direction(rows) if quick else probe.directions(rows)
-    if known is None:
-        return random_words(probe.X, rows, within, max(1, random), seed, "start")
-    x = probe.X[rows][:, None].expand_as(known)
-    return torch.cat([within.toward(x, known), random_words(probe.X, rows, within, random, seed, "start")], 1)
+    probe: Probe
+    within: Constraint
+    memory: int
+    seed: int = 0
+    gradients: Gradients = field(default_factory=Gradients)
 
+    def near(self, rows: Rows) -> Landscape:
+        """The same for changes of these rows only; see `Probe.near`."""
+        return replace(self, probe=self.probe.near(tuple(rows.unique().tolist())))
 
-def with_gradient(
-    probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int, gradients: Gradients
-) -> tuple[Float[Tensor, "p s"], Float[Tensor, "p s m d"]]:
-    """`change2` of s candidates for each set of rows, and its gradient."""
-    i, flat = _flatten(rows, y)
-    parts = [gradients.at(probe, a, b) for a, b in _batches(probe, flat, i, memory)]
-    values, uphill = zip(*parts, strict=True)
-    return torch.cat(values).view(y.shape[:2]), torch.cat(uphill).view(y.shape)
+    def in_parts(self, rows: Rows, progress: Progress = silent) -> Iterator[tuple[Int[Tensor, " q"], Progress]]:
+        """The numbers of as many sets as `near` may be given at once, and what reports their progress."""
+        at_once = max(1, self.probe.rows_at_once(self.memory) // rows.shape[1])
+        parts = torch.arange(len(rows), device=rows.device).split(at_once)
+        for count, some in enumerate(parts):
+            yield some, part(progress, count / len(parts), (count + 1) / len(parts))
 
+    def random_words(self, rows: Rows, count: int, purpose: str) -> Batch:
+        """Random allowed words, from a stream of each row's own: they do not depend on what else is searched."""
+        X = self.probe.X
+        if count == 0:
+            return X.new_zeros((len(rows), 0, rows.shape[1], X.shape[1]))
+        draws = {row: stream(self.seed, purpose, row) for row in rows.unique().tolist()}
+        words = {row: self.within.sample(X[row], count, rng) for row, rng in draws.items()}
+        return torch.stack([torch.stack([words[row] for row in together], 1) for together in rows.tolist()])
 
-def evaluate(probe: Probe, rows: Rows, y: Float[Tensor, "p s m d"], memory: int) -> Float[Tensor, "p s"]:
-    """`change2` of s candidates for each set of rows."""
-    if y.shape[1] == 0:
-        return y.new_zeros(y.shape[:2])
-    i, flat = _flatten(rows, y)
-    with torch.no_grad():
-        parts = [probe.change2(a, b) for a, b in _batches(probe, flat, i, memory)]
-    return torch.cat(parts).view(y.shape[:2])
+    def first_starts(self, rows: Rows, random: int, quick: bool) -> Batch:
+        """Where to begin: along the directions that the Probe knows (`quick`: the leading one) and at random words."""
+        known = self.probe.leading_direction(rows) if quick else self.probe.directions(rows)
+        if known is None:
+            return self.random_words(rows, max(1, random), "start")
+        x = self.probe.X[rows][:, None].expand_as(known)
+        return torch.cat([self.within.toward(x, known), self.random_words(rows, random, "start")], 1)
+
+    def with_gradient(self, rows: Rows, y: Batch) -> tuple[Float[Tensor, "p s"], Batch]:
+        """`change2` of s candidates for each set of rows, and its gradient."""
+        parts = [self.gradients.at(self.probe, a, b) for a, b in self.batches(*flattened(rows, y))]
+        values, uphill = zip(*parts, strict=True)
+        return torch.cat(values).view(y.shape[:2]), torch.cat(uphill).view(y.shape)
+
+    def value(self, rows: Rows, y: Batch) -> Float[Tensor, "p s"]:
+        """`change2` of s candidates for each set of rows."""
+        if y.shape[1] == 0:
+            return y.new_zeros(y.shape[:2])
+        with torch.no_grad():
+            parts = [self.probe.change2(a, b) for a, b in self.batches(*flattened(rows, y))]
+        return torch.cat(parts).view(y.shape[:2])
+
+    def batches(self, y: Float[Tensor, "b m d"], *more: Tensor) -> list[tuple[Tensor, ...]]:
+        """Candidates, and what else there is for each of them, in parts that fit into memory."""
+        size = batch_size(self.probe.bytes_per_candidate(y.shape[1]), self.memory)
+        return list(zip(*(each.split(size) for each in (y, *more)), strict=True))
 
 
 def larger(best: Tensor, best_y: Tensor, value: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,10 +142,6 @@ def pick(values: Tensor, order: Int[Tensor, "p k"]) -> Tensor:
     return values[torch.arange(len(order), device=order.device)[:, None], order]
 
 
-def _flatten(rows: Rows, y: Float[Tensor, "p s m d"]) -> tuple[Int[Tensor, "b m"], Float[Tensor, "b m d"]]:
-    return rows[:, None].expand(y.shape[:3]).flatten(0, 1), y.flatten(0, 1)
-
-
-def _batches(probe: Probe, y: Tensor, i: Tensor, memory: int) -> list[tuple[Tensor, Tensor]]:
-    size = batch_size(probe.bytes_per_candidate(i.shape[1]), memory)
-    return list(zip(y.split(size), i.split(size), strict=True))
+def flattened(rows: Rows, y: Batch) -> tuple[Float[Tensor, "b m d"], Int[Tensor, "b m"]]:
+    """All candidates of all sets one after the other, each with its rows."""
+    return y.flatten(0, 1), rows[:, None].expand(y.shape[:3]).flatten(0, 1)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
-
-from jaxtyping import Float
-from torch import Tensor
+from typing import Any, final
 
 from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import SHORT, Probe
 from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.random import LayeredProbe
 from oneword.maps.transformer_probe import TransformerProbe
-from oneword.progress import Progress, silent
 from oneword.search.ascent import Ascent
-from oneword.search.base import MEMORY, Found, Rows, Search, default_search
+from oneword.search.base import MEMORY, Batch, Found, Rows, Search, default_search
 from oneword.search.frugal import FrugalAscent
 from oneword.sets.constraints import Constraint
 
@@ -28,21 +24,10 @@ class DefaultSearch(Search):
     quick: bool = False
     memory: int = MEMORY
 
-    def run(
-        self,
-        probe: Probe,
-        rows: Rows,
-        within: Constraint,
-        *,
-        starts: Float[Tensor, "p s m d"] | None = None,
-        baseline: int = 0,
-        seed: int = 0,
-        progress: Progress = silent,
-    ) -> Found:
-        search = default_search(probe, self.quick, self.memory)
-        return search.run(probe, rows, within, starts=starts, baseline=baseline, seed=seed, progress=progress)
+    def run(self, probe: Probe, rows: Rows, within: Constraint, **options: Any) -> Found:
+        return default_search(probe, self.quick, self.memory).run(probe, rows, within, **options)
 
-    def settle(self, probe: Probe, rows: Rows, within: Constraint, starts: Float[Tensor, "p s m d"]) -> Found:
+    def settle(self, probe: Probe, rows: Rows, within: Constraint, starts: Batch) -> Found:
         return default_search(probe, self.quick, self.memory).settle(probe, rows, within, starts)
 
 

@@ -8,12 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from oneword.maps.base import Probe
 from oneword.progress import Progress
-from oneword.search.base import STAGE, Gradients, Rows
-from oneword.search.candidates import Candidates, pick, with_gradient
+from oneword.search.base import STAGE, Rows
+from oneword.search.candidates import Candidates, Landscape, pick
 from oneword.search.momentum import along
-from oneword.sets.constraints import Constraint
 
 _FINALISTS = 8  # candidates of a set that go on after `_TRIAL` steps
 _TRIAL = 30
@@ -35,28 +33,19 @@ class Polished:
         return bool((self.settled & matters & (self.promise > _KINK)).any())
 
 
-def polish(
-    probe: Probe,
-    rows: Rows,
-    candidates: Candidates,
-    within: Constraint,
-    steps: int,
-    memory: int,
-    gradients: Gradients,
-    progress: Progress,
-) -> Polished:
+def polish(land: Landscape, rows: Rows, candidates: Candidates, steps: int, progress: Progress) -> Polished:
     """Ascent along the normalised gradient, the step growing on success and shrinking on failure."""
-    y, begin = candidates.y, candidates.begin
-    near = probe.near(tuple(rows.unique().tolist()))
-    x = probe.X[rows][:, None].expand_as(y)
+    near, within = land.near(rows), land.within
+    y, origin = candidates.y, candidates.origin
+    x = land.probe.X[rows][:, None].expand_as(y)
     reach = within.reach(x)[..., None]  # (p, s, m, 1)
     step = torch.full_like(reach[..., :1, :], 0.3)
-    value, gradient = with_gradient(near, rows, y, memory, gradients)
+    value, gradient = near.with_gradient(rows, y)
     settled = torch.zeros_like(value, dtype=torch.bool)
     recent = value
     for count in range(1, steps + 1):
         trial = within.project(x, y + step * reach * along(gradient))
-        trial_value, trial_gradient = with_gradient(near, rows, trial, memory, gradients)
+        trial_value, trial_gradient = near.with_gradient(rows, trial)
         up = trial_value > value
         value = torch.where(up, trial_value, value)
         y = torch.where(up[..., None, None], trial, y)
@@ -65,8 +54,8 @@ def polish(
         progress(STAGE, count / steps)
         if count == _TRIAL and y.shape[1] > _FINALISTS:  # by now the better ones show
             order = value.argsort(dim=1, descending=True, stable=True)[:, :_FINALISTS]
-            value, y, begin, gradient, step, x, reach, recent = (
-                pick(t, order) for t in (value, y, begin, gradient, step, x, reach, recent)
+            value, y, origin, gradient, step, x, reach, recent = (
+                pick(t, order) for t in (value, y, origin, gradient, step, x, reach, recent)
             )
         if count % 15 == 0:  # settled: fifteen steps brought less than one part in 10⁶, or the step has vanished
             settled = (value <= recent * (1 + 1e-6)) | (step.flatten(1) < 1e-7)
@@ -77,4 +66,4 @@ def polish(
     nearby = within.project(x, y + _NEARBY * reach * along(gradient))
     rise = (gradient * (nearby - y)).flatten(2).sum(-1)
     promise = rise / (_NEARBY * value.clamp_min(torch.finfo(value.dtype).tiny))
-    return Polished(Candidates(value, y, begin), settled, promise)
+    return Polished(Candidates(value, y, origin), settled, promise)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from oneword.maps.base import Probe
 from oneword.search.base import Rows
-from oneword.search.candidates import evaluate
+from oneword.search.candidates import Landscape
 from oneword.sets.constraints import Constraint
 
 TOLERANCE = 0.01  # relative error of a value at its floor
@@ -42,10 +42,11 @@ def rounding(probe: Probe, rows: Rows, value: Float[Tensor, " p"], within: Const
     small = (within.reach(x) < CLEAR * eps * x.norm(dim=-1)).any(-1)
     noise = torch.zeros_like(value)
     doubtful = (small | (value < CLEAR * eps)).nonzero()[:, 0]
-    for part in doubtful.split(max(1, probe.rows_at_once(memory) // rows.shape[1])):
-        if len(part):
-            near = probe.near(tuple(rows[part].unique().tolist()))
-            noise[part] = evaluate(near, rows[part], _same_but_for_digits(x[part]), memory).amax(1).sqrt() / probe.norm
+    land = Landscape(probe, within, memory)
+    for some, _ in land.in_parts(rows[doubtful]):
+        if len(at := doubtful[some]):
+            same = land.near(rows[at]).value(rows[at], _same_but_for_digits(x[at]))
+            noise[at] = same.amax(1).sqrt() / probe.norm
     return Rounding((noise + FEATURES * eps) / TOLERANCE, small)
 
 
