@@ -145,7 +145,8 @@ class MapJob:
     def _real_words(self, phi: FeatureMap, progress: Progress) -> tuple[Sensitivity | None, str]:
         """What real words do, and whether all of them were tried ("exact") or some ("sample")."""
         words, context = self.words, self.window.context
-        most = self._effort.candidates_of(self.subject.blocks)
+        # One's own map may need a forward pass for every word.
+        most = self._effort.candidates_of(self.subject.blocks or self.subject.own is not None)
         if most is not None and isinstance(words, Vocabulary | Words):
             words = _some(words, most, self.request.seed)
         # A word of two tokens has no counterpart among words of one.

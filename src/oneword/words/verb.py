@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -123,8 +122,9 @@ def _dtype(texts: Sequence[str | Context], by: Sequence[By]) -> torch.dtype:
     for each in by:
         if isinstance(each, nn.Module) and not isinstance(each, TransformerFeatures):
             weights = next((w for w in [*each.parameters(), *each.buffers()] if w.is_floating_point()), None)
-            if weights is not None:
-                return weights.dtype
+            return torch.float64 if weights is None else weights.dtype
+        if callable(each) and not isinstance(each, nn.Module | MapSubject | ModelSubject):
+            return torch.float64  # as `sensitivity` encodes texts for a function
     arrays = [text.X.dtype for text in texts if isinstance(text, Context)]
     return arrays[0] if arrays else torch.float32
 
@@ -267,20 +267,21 @@ class _Jobs:
         first = done.results[0][1].provenance if done.results else {}
         about: dict[str, Any] = {"by": [subject.by for subject in self.subjects], "texts": len(self.texts)}
         if self.maps:
-            names = {subject.by for subject in self.maps}
-            pairs = Counter[str]()
+            draws = {subject.by: len(subject.seeds(self.request, self.seeds)) for subject in self.maps}
+            pairs = dict.fromkeys(draws, 0)
             for row in done.words:
-                if row["by"] in names:
+                if row["by"] in pairs:
                     pairs[row["by"]] += row.get("candidates") or 0
+            random = [subject for subject in self.maps if subject.own is None]
             tried = None if self.covered is None else self.covered.to_dict()
             about |= {
                 "encoder": None if self.encoder is None else self.encoder.describe(),
-                "seeds": list(range(self.request.seed, self.request.seed + self.seeds)),
-                "within": self.request.map_constraint(self.windows[0].context.d).describe(),
+                "seeds": random[0].seeds(self.request, self.seeds) if random else [],
+                "within": {each.by: each.within for each in done.subjects},
                 "words": None if self.words is None else self.words.describe(),
                 "tried": None
                 if tried is None
-                else tried | {"pairs": {name: count // self.seeds for name, count in pairs.items()}},
+                else tried | {"pairs": {name: count // draws[name] for name, count in pairs.items()}},
                 "windows": len(self.windows),
                 "tokens at once, at most": self.longest,
                 "special tokens": list(dict.fromkeys(self._added())),

@@ -113,6 +113,8 @@ class WordsView:
             ]
             grid.add_row(number, Text(visible(str(label["word"]))), *cells)
         yield grid
+        if narrow and any(part.words["random"].notna().any() for part in parts):
+            yield Text(f"random Δ is shown from {NARROW} columns on", style="dim")
         hidden = len(parts[0].words) - len(first)
         if hidden:
             yield Text(f"… and {hidden} less sensitive words: the page and the files have them all", style="dim")
