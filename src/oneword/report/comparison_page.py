@@ -142,14 +142,10 @@ def _layers(tables: Tables) -> dict[str, Any]:
         top = moved.max().fillna(0.0).sort_values(ascending=False, kind="stable").index[:TOP]
         kept = moved[sorted(top)]
     names = {line["pair"]: label(line) for line in to_records(tables["pairs"])}
-    rows = [
-        (
-            line["layer"],
-            [plain_cell(shown(line[name], 2)) for name in WHOLE]
-            + [heat_cell(x, scale) for x in kept.loc[line["layer"]]],
-        )
-        for line in to_records(tables["layers"])
-    ]
+    rows = []
+    for line in to_records(tables["layers"]):
+        whole = [plain_cell(shown(line[name], 2)) for name in WHOLE]
+        rows.append((line["layer"], whole + [heat_cell(x, scale) for x in kept.loc[line["layer"]]]))
     words = [names[pair] for pair in kept]
     left_out = moved.shape[1] - kept.shape[1]
     return {"corner": "layer", "beside": WHOLE, "words": words, "rows": rows, "left_out": left_out}

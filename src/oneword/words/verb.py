@@ -75,7 +75,7 @@ def measure(
     | `texts` | | a text, a `Context` (as `encode` and `gaussian` return), or a list of them |
     | `by` | attention, rf, minilm | names of maps or models, folders, `FeatureMap`s or callables X ↦ φ(X) |
     | `encoder` | "minilm" | gives maps their word vectors; models have their own |
-    | `within` | None | the allowed changes: a `Ball`, or "sphere", "ball:0.5"; None is ‖Δ‖ ≤ √d, for models ‖x‖ |
+    | `within` | None | the allowed changes: a `Ball`, or "sphere", "ball:0.5"; None: what suits the map |
     | `words` | None | the real words to try: None for the vocabulary, a list, or False for none |
     | `positions` | None | the words that may change, numbered as in the table; None for all |
     | `together` | 1 | how many words change at once |
