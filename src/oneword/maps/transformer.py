@@ -176,17 +176,10 @@ class TransformerFeatures(FeatureMap):
 
     def describe(self) -> Mapping[str, Any]:
         asked = self.selection
-        about: dict[str, Any] = {
-            "map": "TransformerFeatures",
-            "model": self.name,
-            "revision": self.encoder.revision,
-            "architecture": type(self.model).__name__,
-            "output": asked.output.name if asked.module is None else "module",
-            "layer": asked.layer if asked.module is None else None,
-            "layers": self.layers,
-            "causal": self.causal,
-            "precision": str(self.precision).removeprefix("torch."),
-        }
+        output, layer = (asked.output.name, asked.layer) if asked.module is None else ("module", None)
+        about: dict[str, Any] = {"map": "TransformerFeatures", "model": self.name, "revision": self.encoder.revision}
+        about |= {"architecture": type(self.model).__name__, "output": output, "layer": layer, "layers": self.layers}
+        about |= {"causal": self.causal, "precision": str(self.precision).removeprefix("torch.")}
         centred = self._centred if asked.source == "logits" else None
         more = {"pooling": self.pooling, "centred": centred, "head": asked.head, "module": asked.module}
         more["random_init"] = self.checkpoint.random_init
