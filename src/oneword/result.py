@@ -178,19 +178,15 @@ class Sensitivity:
             arrays = load_file(path.with_name(data["arrays"]))
             delta = arrays.pop("delta")
             tried = data.get("substitutions")
+            same = ("value", "upper", "kind", "certificate", "upper_kind", "provenance")
             return cls(
-                value=data["value"],
-                upper=data["upper"],
+                **{name: data[name] for name in same},
                 baseline=math.nan if data["baseline"] is None else data["baseline"],
                 positions=tuple(data["positions"]),
                 rows=tuple(data["rows"]),
                 delta=delta,
                 per_word=table.from_records(data["per_word"]),
-                kind=data["kind"],
                 status=Status[data["status"]],
-                certificate=data["certificate"],
-                upper_kind=data["upper_kind"],
-                provenance=data["provenance"],
                 substitutions=Substitutions.from_parts(tried, {k: v.numpy() for k, v in arrays.items()})
                 if tried
                 else None,

@@ -83,7 +83,7 @@ def test_words_are_buttons_in_the_order_of_the_text():
 
 def test_a_scale_is_known_once_most_words_have_a_value():
     (part,) = _table("a b c d", value=math.nan, best_word=[0.5, math.nan, math.nan, math.nan]).parts
-    assert set(scales(part, SHADES)) == {"random_word"} <= set(SHADES)
+    assert set(scales(part)) == {"random_word"} <= set(SHADES)
     assert "while the search goes on" in bracket(part)
 
 
@@ -107,7 +107,7 @@ def test_a_text_that_begins_with_words_that_were_not_measured_can_be_entered_by_
 
 def test_words_that_do_nearly_the_same_look_nearly_the_same():
     (part,) = _table("a b c", value=[0.32, 0.325, 0.33]).parts
-    low, high = scales(part, SHADES)["value"]
+    low, high = scales(part)["value"]
     assert (low, high) == (pytest.approx(0.297), pytest.approx(0.33))
 
 
@@ -199,7 +199,7 @@ def test_the_page_shows_the_numbers_of_the_command_and_of_the_library(subjects, 
 def test_a_model_shows_what_it_knows_before_the_end(subjects):
     found = []
     measure_text(subjects, ["minilm"], "It is not bad.", False, _nothing, found.append)
-    known = [list(scales(each.parts[0], SHADES)) for each in found]
+    known = [list(scales(each.parts[0])) for each in found]
     assert known[0] == ["random_word"]
     assert "value" in known[-1]
     assert found[0].words["value"].isna().all()

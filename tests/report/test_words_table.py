@@ -11,7 +11,7 @@ from rich.console import Console
 from oneword.report import app_views
 from oneword.report.words.lines import scales
 from oneword.report.words.sentences import bracket
-from oneword.report.words.table import COLUMNS, FORMAT, SHADES, Column, WordTable, json_schema, words_frame
+from oneword.report.words.table import COLUMNS, FORMAT, Column, WordTable, json_schema, words_frame
 from oneword.report.words.terminal import WordsView
 from tests.word_tables import EVIL, MODEL, TWIN, bare, word_table
 
@@ -131,5 +131,5 @@ def test_words_of_a_long_text_that_were_searched_are_coloured_and_keep_their_bra
     some = one.words.index < 1
     words = one.words.assign(value=one.words["value"].where(some), upper=0.75, upper_kind="ceiling")
     (part,) = dataclasses.replace(one, words=words.assign(upper=words["upper"].where(some))).parts
-    assert set(scales(part, SHADES)) == {"value"}
+    assert set(scales(part)) == {"value"}
     assert bracket(part) == "S ≥ 0.50 at “a” (found), S ≤ 0.75 (ceiling)"

@@ -62,8 +62,7 @@ def inline(plot: Panel | Plot, *, width: float = 420, height: float = 300, keys:
     if plot.stacked:
         (last,) = plot.panels[-1:]
         said = "; ".join(_said(panel) for panel in plot.panels)
-        body = _figure("", _svg(plot.panels, width, height, None, said), legend(last) if keys else "")
-        return body
+        return _figure("", _svg(plot.panels, width, height, None, said), legend(last) if keys else "")
     together = plot.one_legend()
     figures = [
         _figure(

@@ -11,9 +11,8 @@ from oneword.report.comparison import Tables, names_of
 from oneword.report.comparison_page import attention_maps, pair_cards, pair_columns
 from oneword.report.templating import page_template
 from oneword.report.words.figures import lengths_plot
-from oneword.report.words.lines import Line, pieces, scales
-from oneword.report.words.page import layers_heat, piece_of
-from oneword.report.words.sentences import bracket
+from oneword.report.words.lines import Line, scales
+from oneword.report.words.page import coloured, layers_heat
 from oneword.report.words.table import COLUMNS, SHADES, Part, WordTable
 
 
@@ -43,7 +42,7 @@ def said(message: str, kind: str = "done") -> str:
 def words(table: WordTable | None) -> str:
     """The text in colour, once for each map and model."""
     parts = [] if table is None else table.parts
-    known = {name for part in parts for name in scales(part, SHADES)}
+    known = {name for part in parts for name in scales(part)}
     return page_template("app/words.html.j2").render(
         shades=[(k, SHADES[name]) for k, name in enumerate(SHADES) if name in known],
         subjects=[_coloured(part) for part in parts],
@@ -52,14 +51,8 @@ def words(table: WordTable | None) -> str:
 
 
 def _coloured(part: Part) -> dict[str, Any]:
-    known = scales(part, SHADES)
-    return {
-        "title": part.subject.title,
-        "headline": bracket(part),
-        "scales": [(k, *known[name]) for k, name in enumerate(SHADES) if name in known],
-        "pieces": [piece_of(piece, known) for piece in pieces(part)],
-        "first": None if part.words["start"].isna().all() else int(part.words["start"].min()),
-    }
+    first = None if part.words["start"].isna().all() else int(part.words["start"].min())
+    return coloured(part) | {"title": part.subject.title, "first": first}
 
 
 def word(table: WordTable | None, start: int | None, *, looking: bool = False) -> str:

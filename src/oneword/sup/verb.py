@@ -134,16 +134,7 @@ def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started
         found = tried(probe, text, spots, within, task)
     else:
         found = searched(probe, text, spots, within, task)
-    about = (
-        _provenance(phi, text, probe, within, task) | dict(found.provenance) | {"seconds": time.monotonic() - started}
-    )
-    return replace(found, provenance=about)
-
-
-def _provenance(
-    phi: FeatureMap, text: Context, probe: Probe, within: Constraint | Replacements, task: Task
-) -> dict[str, Any]:
-    return {
+    about = {
         "map": dict(phi.describe()),
         "text": dict(text.source),
         "n": probe.n,
@@ -163,6 +154,7 @@ def _provenance(
         "threads": torch.get_num_threads(),
         "versions": versions("torch", "numpy", "scipy", "numba"),
     }
+    return replace(found, provenance=about | dict(found.provenance) | {"seconds": time.monotonic() - started})
 
 
 def _fingerprint(X: Float[Tensor, "n d"]) -> str:

@@ -79,15 +79,12 @@ class Effort:
         if tokens <= SHORT:  # few words: more starts cost little
             search = Ascent(random=4, steps=12, keep=2, leading=SHORT, polish=30)
             return cls(search, Certify(work=3.0), neurons=1024, block_candidates=64)
-        return cls(
-            DefaultSearch(quick=True),
-            Certify(work=5.0),
-            baseline=8,
+        return replace(
+            cls.quick(),
+            certify=Certify(work=5.0),
             candidates=None if tokens <= MIDDLING else 10_000,
-            neurons=512,
             block_words=12,
             block_candidates=64,
-            model_search=DefaultSearch(quick=True, memory=MEMORY),
             searched=None if tokens <= WHOLE else SOME,
         )
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.report.words.table import COLUMNS, WORD, Part
+from oneword.report.table import shown
+from oneword.report.words.table import COLUMNS, SHADES, WORD, Column, Part
 
 Line = Mapping[str, Any]  # a row of a table, by the names of its columns
 
@@ -98,22 +99,16 @@ def pieces(part: Part) -> Iterator[Piece]:
         yield Piece(text[at:], None)
 
 
-def scale(part: Part, column: str) -> tuple[float, float] | None:
-    """The ends of the scale of colours, words below the noise left out; None where there is none.
+def scales(part: Part) -> dict[str, tuple[float, float]]:
+    """The ends of the scales of colours, words below the noise left out; a column without a scale is not there.
 
     Searched values come all at once, of some words where a text is long; others colour once most words have them.
     """
-    words = part.placed
-    loud = words.loc[~words["below_noise"].fillna(False).astype(bool), column]
-    if not loud.notna().mean() > (0 if column == "value" else 0.5):
-        return None
-    low, high = float(loud.min()), float(loud.max())
-    return min(low, 0.9 * high), high  # words that do nearly the same look nearly the same
-
-
-def scales(part: Part, columns: Mapping[str, str]) -> dict[str, tuple[float, float]]:
-    """The scales of these columns, where there are any."""
-    return {name: ends for name in columns if (ends := scale(part, name)) is not None}
+    loud = part.placed[~part.placed["below_noise"].fillna(False).astype(bool)]
+    known = [name for name in SHADES if loud[name].notna().mean() > (0 if name == "value" else 0.5)]
+    ends = {name: (float(loud[name].min()), float(loud[name].max())) for name in known}
+    # Words that do nearly the same look nearly the same.
+    return {name: (min(low, 0.9 * high), high) for name, (low, high) in ends.items()}
 
 
 def strength(value: float, ends: tuple[float, float]) -> float:
@@ -139,3 +134,31 @@ def top_line(part: Part, column: str = "value") -> Line | None:
 def at_least(line: Line) -> str:
     """The sign before the value of the best word: unless every word was tried, there may be a better one."""
     return "" if line["kind"] == "exact" or math.isnan(line["best_word"]) else "≥ "
+
+
+def shown_columns(part: Part) -> list[Column]:
+    """The columns with a title that have a value for this subject."""
+    return [column for column in COLUMNS if column.title and part.words[column.name].notna().any()]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a cell of the numbers: a word, or a number with its sign and its spread over seeds."""
+
+    shown: str = "–"
+    words: bool = False
+    faint: bool = False  # no larger than the noise
+    spread: str = ""
+
+
+def cell(column: Column, line: Line | None, part: Part) -> Cell:
+    """The cell of a column in a line; a dash where there is no value."""
+    value, words = None if line is None else line[column.name], column.dtype == "object"
+    if line is None or value is None:
+        return Cell(words=words)
+    if words:
+        return Cell(str(value), words)
+    sign = at_least(line) if column.name == "best_word" else ""
+    spread = line[f"{column.name}_spread"] if column.name in SPREADS else math.nan
+    faint = bool(line["below_noise"]) or part.subject.quiet(value)
+    return Cell(sign + shown(value, 2), words, faint, "" if math.isnan(spread) else f"± {spread:.2f}")

@@ -16,13 +16,16 @@ from oneword.report.table import heat_cell, shown, to_records
 from oneword.report.templating import facts, write_page
 from oneword.report.words.chart import chart, size
 from oneword.report.words.lines import (
-    SPREADS,
+    Cell,
     Line,
     Piece,
     at_least,
     by_word,
+    cell,
     pieces,
+    records,
     scales,
+    shown_columns,
     strength,
     top_line,
 )
@@ -38,7 +41,6 @@ from oneword.report.words.sentences import (
     upper_bound,
 )
 from oneword.report.words.table import COLUMNS, SHADES, Column, Part, WordTable
-from oneword.report.words.terminal import shown_columns
 
 TEMPLATE = "words.html.j2"
 MOST_TEXTS = 12  # word by word; of more there is one row a subject
@@ -152,22 +154,25 @@ def _text(table: WordTable, number: int, top: int, long: bool) -> dict[str, Any]
 
 
 def _coloured(part: Part) -> dict[str, Any]:
-    known, left_out = scales(part, SHADES), max(0, len(part.placed) - MOST_WORDS)
+    left_out = max(0, len(part.placed) - MOST_WORDS)
     kept = part
     if left_out:
         words = part.placed.head(MOST_WORDS)
         kept = replace(part, words=words, content=part.content[: words["end"].max()])
+    return coloured(part, kept) | {"title": part.subject.named, "cut": left_out > 0, "left_out": left_out}
+
+
+def coloured(part: Part, kept: Part | None = None) -> dict[str, Any]:
+    """A text in colour, on each of its scales; of a long one the words that are `kept`."""
+    known = scales(part)
     return {
-        "title": part.subject.named,
         "said": bracket(part),
         "scales": [(k, *known[name]) for k, name in enumerate(SHADES) if name in known],
-        "pieces": [piece_of(piece, known) for piece in pieces(kept)],
-        "cut": left_out > 0,
-        "left_out": left_out,
+        "pieces": [_piece(piece, known) for piece in pieces(kept or part)],
     }
 
 
-def piece_of(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+def _piece(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     """A word with its strength on each scale, and its numbers for the pointer."""
     line = piece.line
     if line is None:
@@ -190,11 +195,10 @@ def piece_of(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str
 
 def _passages(part: Part) -> dict[str, Any]:
     """A long text in sentences or windows."""
-    words = part.placed
-    spans = [(None if pd.isna(a) else int(a), None if pd.isna(b) else int(b))
-             for a, b in zip(words["start"], words["end"], strict=True)]  # fmt: skip
-    columns = {"S ≥": [float(x) for x in words["value"]]}
-    return parts_table(part.content, spans, [str(word) for word in words["word"]], columns, part.subject.named)
+    lines = records(part.placed)
+    spans = [(line["start"], line["end"]) for line in lines]
+    words, values = [str(line["word"]) for line in lines], [float(line["value"]) for line in lines]
+    return parts_table(part.content, spans, words, values, part.subject.named)
 
 
 def _in_full(part: Part) -> int:
@@ -218,24 +222,14 @@ def _row(word: Mapping[str, Line], parts: Sequence[Part], top: int) -> dict[str,
     return {"index": label["index"], "word": label["word"], "groups": groups}
 
 
-def _cell(column: Column, line: Line | None, part: Part, top: int) -> dict[str, Any]:
-    """What stands in a cell of the numbers."""
-    words = column.dtype == "object"
-    empty = {"shown": "–", "words": words, "faint": False, "spread": ""}
-    if line is None or line[column.name] is None:
-        return empty
-    if words:
-        best = part.replacements.get((line["window"], line["position"]), ())[:top] if top > 1 else ()
-        listed = ", ".join(f"{each['replacement']} {shown(each['value'], 2)}" for each in best)
-        return empty | {"shown": listed or str(line[column.name])}
-    value = line[column.name]
-    sign = at_least(line) if column.name == "best_word" else ""
-    spread = line[f"{column.name}_spread"] if column.name in SPREADS else math.nan
-    return empty | {
-        "shown": sign + shown(value, 2),
-        "faint": bool(line["below_noise"]) or part.subject.quiet(value),
-        "spread": "" if math.isnan(spread) else f"± {spread:.2f}",
-    }
+def _cell(column: Column, line: Line | None, part: Part, top: int) -> Cell:
+    """What stands in a cell of the numbers; in the place of a word, `top` of them with what they do."""
+    found = cell(column, line, part)
+    if not found.words or line is None or top == 1:
+        return found
+    best = part.replacements.get((line["window"], line["position"]), ())[:top]
+    listed = ", ".join(f"{each['replacement']} {shown(each['value'], 2)}" for each in best)
+    return replace(found, shown=listed or found.shown)
 
 
 def _most(parts: Sequence[Part], table: str, column: str) -> float:

@@ -6,7 +6,7 @@ Sentences end after a word with . ! ? … before white space, or where a line en
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,19 +53,16 @@ class Parts:
 
 
 def parts_table(
-    text: str, spans: Sequence[Span], words: Sequence[str], columns: Mapping[str, Sequence[float]], what: str
+    text: str, spans: Sequence[Span], words: Sequence[str], values: Sequence[float], what: str
 ) -> dict[str, Any]:
-    """What `parts.html.j2` shows: a line a part, under each name a summary of that column."""
+    """What `parts.html.j2` shows: a line a part, with a summary of the values of its words."""
     found = parts_of(text, spans)
-    cells = [found.summary(words, values) for values in columns.values()]
-    largest = [max((cell["mean"] for cell in column if cell["mean"] > 0), default=1.0) for column in cells]
-    rows = []
-    for k, part in enumerate(found.parts):
-        mine = [column[k] for column in cells]
-        for cell, most in zip(mine, largest, strict=True):
-            cell["width"] = "0" if math.isnan(cell["mean"]) else f"{3 * cell['mean'] / most:.2f}"
-        rows.append({"shown": part.shown, "words": part.last - part.first + 1, "cells": mine})
-    return {"kind": found.kind, "what": what, "names": list(columns), "rows": rows}
+    rows = found.summary(words, values)
+    most = max((row["mean"] for row in rows if row["mean"] > 0), default=1.0)
+    for part, row in zip(found.parts, rows, strict=True):
+        width = "0" if math.isnan(row["mean"]) else f"{3 * row['mean'] / most:.2f}"
+        row |= {"shown": part.shown, "words": part.last - part.first + 1, "width": width}
+    return {"kind": found.kind, "what": what, "rows": rows}
 
 
 def parts_of(text: str, spans: Sequence[Span]) -> Parts:

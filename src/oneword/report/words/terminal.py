@@ -15,11 +15,12 @@ from oneword.report.table import MOST_LINES, shown, visible
 from oneword.report.words.lines import (
     SPREADS,
     Line,
-    at_least,
     by_word,
+    cell,
     leading,
     pieces,
     scales,
+    shown_columns,
     strength,
     top_line,
 )
@@ -121,29 +122,18 @@ class WordsView:
         yield Text()
 
     def _cell(self, column: Column, line: Line | None, part: Part) -> Text:
-        if line is None or line[column.name] is None:
-            return Text("–", style="dim")
-        if column.name == "replacement" and self.top > 1:
+        if column.name == "replacement" and self.top > 1 and line is not None and line["replacement"] is not None:
             best = part.replacements.get((line["window"], line["position"]), ())[: self.top]
             return Text("\n".join(f"{visible(each['replacement'])} {each['value']:.2f}" for each in best))
-        if column.dtype == "object":
-            return Text(visible(str(line[column.name])))
-        return number(column, line, part)
+        return _cell(column, line, part)
 
 
-def number(column: Column, line: Line, part: Part) -> Text:
-    """A number with its sign and spread; what is below the noise, and what is no bound of the word, is dim."""
-    value = line[column.name]
-    sign = at_least(line) if column.name == "best_word" else ""
-    quiet = bool(line["below_noise"]) or part.subject.quiet(value) or column.name not in SHADES
-    out = Text(sign + shown(value, 2), style="dim" if quiet else "")
-    spread = line[f"{column.name}_spread"] if column.name in SPREADS else math.nan
-    return out if math.isnan(spread) else out.append(f" ± {spread:.2f}", style="dim")
-
-
-def shown_columns(part: Part) -> list[Column]:
-    """The columns with a title that have a value for this subject."""
-    return [column for column in COLUMNS if column.title and part.words[column.name].notna().any()]
+def _cell(column: Column, line: Line | None, part: Part) -> Text:
+    """Dim: what is unknown, what is below the noise, and what is no bound of the word."""
+    found = cell(column, line, part)
+    dim = line is None or line[column.name] is None or found.faint or not (found.words or column.name in SHADES)
+    out = Text(visible(found.shown), style="dim" if dim else "")
+    return out.append(f" {found.spread}", style="dim") if found.spread else out
 
 
 def _width(part: Part) -> int:
@@ -153,7 +143,7 @@ def _width(part: Part) -> int:
 
 def _sentence(part: Part) -> Iterator[Text]:
     """The text as it was given, each word on a background that says how far it can move this subject."""
-    column, ends = next(iter(scales(part, SHADES).items()), (None, None))
+    column, ends = next(iter(scales(part).items()), (None, None))
     if column is None or ends is None:
         return
     out = Text(overflow="fold")
@@ -249,7 +239,7 @@ def _summary(parts: Sequence[Part], *, several_texts: bool) -> Iterator[Renderab
         cells = [
             Text(shortened(visible(str(top[column.name] or "–")), 18))
             if column.dtype == "object"
-            else number(column, top, part)
+            else _cell(column, top, part)
             for column in columns
         ]
         grid.add_row(*named, Text(shortened(visible(str(top["word"])), 18)), *cells)
