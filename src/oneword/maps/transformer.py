@@ -200,17 +200,14 @@ class TransformerFeatures(FeatureMap):
             "causal": self.causal,
             "precision": str(self.precision).removeprefix("torch."),
         }
-        if self.pooling is not None:
-            about["pooling"] = self.pooling
-        if asked.source == "logits":
-            about["centred"] = self._centred
-        if asked.head is not None:
-            about["head"] = asked.head
-        if asked.module is not None:
-            about["module"] = asked.module
-        if self.checkpoint.random_init is not None:
-            about["random_init"] = self.checkpoint.random_init
-        return about
+        where_known = {
+            "pooling": self.pooling,
+            "centred": self._centred if asked.source == "logits" else None,
+            "head": asked.head,
+            "module": asked.module,
+            "random_init": self.checkpoint.random_init,
+        }
+        return about | {name: value for name, value in where_known.items() if value is not None}
 
     # Texts ----------------------------------------------------------------------------------------------------------
 
