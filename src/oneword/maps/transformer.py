@@ -21,15 +21,7 @@ from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
 from oneword.maps.outputs import AS_THE_MODEL_POOLS, listed
-from oneword.maps.selection import (
-    Selection,
-    blocks_of,
-    check_head,
-    classifies,
-    layers_of,
-    part_of,
-    sees_no_constant,
-)
+from oneword.maps.selection import Selection, blocks_of, check_head, classifies, layers_of, part_of, sees_no_constant
 from oneword.progress import Progress, silent
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
