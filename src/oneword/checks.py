@@ -35,6 +35,12 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), "").strip()
 
 
+def described(error: BaseException) -> str:
+    """The type of an error and what it says, in one line."""
+    text = one_line(str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def shown(value: object) -> str:
     """Any value as it is written in Python, in one short line."""
     return shortened(one_line(repr(value)))

@@ -18,7 +18,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 MOST_FILES = {
-    "words_column": 3,
+    "words_column": 2,
     "score": 2,
     "certificate": 2,
     "outside_map": 0,

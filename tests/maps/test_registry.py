@@ -15,6 +15,7 @@ from oneword.experiments.cells import SensitivityCell
 from oneword.experiments.draws import draw_maps
 from oneword.maps import registry
 from oneword.maps.scores import SCORES
+from oneword.plot import look
 from oneword.report import looks
 
 TYPED = [f"{known.name}-2" if known.has_depth else known.name for known in registry.MAPS.values()]
@@ -69,3 +70,9 @@ def test_a_depth_is_at_least_1() -> None:
 def test_a_repeated_name_is_refused() -> None:
     with pytest.raises(RangeError, match="'rf' 2 times"):
         registry.each_once(["rf", "attention", "rf"])
+
+
+def test_looks_are_of_the_palette() -> None:
+    for known in registry.MAPS.values():
+        assert known.color in (*look.SERIES, "sky"), known.name
+        assert known.mark in look.MARKS, known.name

@@ -235,9 +235,7 @@ def test_what_is_no_text_is_refused(tiny: Encoder, text: object) -> None:
 
 def test_more_tokens_than_positions_are_refused(tiny: Encoder) -> None:
     for act in (tiny.encode, tiny.first_attention):
-        assert_refused(
-            RangeError, "at most 24 tokens, the positions of tiny, got 25", lambda act=act: act("good " * 23)
-        )
+        assert_refused(RangeError, "at most 24 tokens, the window of tiny, got 25", lambda act=act: act("good " * 23))
     assert_refused(RangeError, "at most 24 tokens", lambda: tiny.embed(torch.zeros(2, 25, dtype=torch.long)))
     assert_refused(
         RangeError, "positions from 0 to 23", lambda: tiny.embed(torch.tensor([1]), positions=torch.tensor(24))

@@ -68,20 +68,12 @@ def add_worst_words(subjects: Subjects, table: WordTable, model: Part, start: in
     context = phi.encode(model.content)
     here = next(i for i, span in enumerate(context.spans) if span is not None and span[0] <= start < span[1])
     stage = f"{model.subject.title}: real words in the place of “{context.words[here]}”"
-    words = [
-        form
-        for form, members in subjects.words(key).written(context, [here])
-        if members and len(context.rows[here]) in form.names
-    ]
+    rows, written = context.rows[here], subjects.words(key).written(context, [here])
+    words = [form for form, members in written if members and len(rows) in form.names]
     if not words:
         return table.with_replacements(model.subject.text, key, here, [], "", tried=0)
-    found = shortlist(
-        phi.at(context.X),
-        context.rows[here],
-        words[0],
-        Shortlist(most=96),
-        progress=part(progress, 0.0, 1.0, stage),
-    )
+    watched = part(progress, 0.0, 1.0, stage)
+    found = shortlist(phi.at(context.X), rows, words[0], Shortlist(most=96), progress=watched)
     best = [{"replacement": word, "value": value} for word, value in found.best]
     kind = "exact" if found.exhaustive else "shortlist"
     return table.with_replacements(model.subject.text, key, here, best, kind, tried=found.passes)
@@ -121,10 +113,8 @@ def lengths(subjects: Subjects, keys: Sequence[str], text: str, progress: Progre
     lines: list[dict[str, Any]] = []
     texts = beginnings(text)
     for count, key in enumerate(keys):
-        title = subjects.title(key)
-
+        title, model = subjects.title(key), subjects.is_model(key)
         here = part(progress, count / len(keys), (count + 1) / len(keys), f"{title}, shorter texts")
-        model = subjects.is_model(key)
         found = _of_model(subjects, key, texts, here) if model else _of_map(subjects, key, texts, here)
         lines += [{"model": title, "output": "pooled vector" if model else "random weights", **line} for line in found]
     return pd.DataFrame(lines)
@@ -148,14 +138,9 @@ def _of_model(subjects: Subjects, key: str, texts: Sequence[str], progress: Prog
     total = sum(context.n for context in contexts)
     out, before = [], 0
     for context in contexts:
-        own = [i for i, special in enumerate(context.special) if not special]
-        spots = spread_positions(own, MOST_SPOTS)
-
-        here = part(progress, before / total, (before + context.n) / total)
-        probe = phi.at(context.X)
-        found, random = sup_and_words(
-            phi, probe, context, spots, words, 1, search=DefaultSearch(quick=True), progress=here
-        )
+        spots = spread_positions([i for i, special in enumerate(context.special) if not special], MOST_SPOTS)
+        here, quick = part(progress, before / total, (before + context.n) / total), DefaultSearch(quick=True)
+        found, random = sup_and_words(phi, phi.at(context.X), context, spots, words, 1, search=quick, progress=here)
         tried = [value for each in random.values() for value in each.values()]
         word = math.fsum(tried) / len(tried) if tried else math.nan
         out.append({"n": context.n, "sup": found.value, "random_word": word})

@@ -63,20 +63,11 @@ def build(events: Events) -> gr.Blocks:
         found = gr.State(Found(), time_to_live=_HOUR)
         with gr.Row(elem_classes="controls"):
             with gr.Column(scale=3):
-                text = gr.Textbox(
-                    label="Your text",
-                    placeholder=f"Type or paste a text of at most {MOST_WORDS} words, or pick a sample",
-                    lines=6,
-                    max_lines=12,
-                    elem_id="text",
-                )
+                hint = f"Type or paste a text of at most {MOST_WORDS} words, or pick a sample"
+                text = gr.Textbox(label="Your text", placeholder=hint, lines=6, max_lines=12, elem_id="text")
                 with gr.Row():
-                    sample = gr.Dropdown(
-                        [("pick one …", ""), *((name, name) for name in SAMPLES)],
-                        value="",
-                        label="Samples",
-                        elem_id="sample",
-                    )
+                    samples = [("pick one …", ""), *((name, name) for name in SAMPLES)]
+                    sample = gr.Dropdown(samples, value="", label="Samples", elem_id="sample")
                     upload = gr.UploadButton("Open a text file", elem_id="upload")
             with gr.Column(scale=2):
                 keys = gr.CheckboxGroup(
@@ -107,13 +98,8 @@ def build(events: Events) -> gr.Blocks:
                 cut = gr.Button("Cut the text shorter and shorter", elem_id="cut")
                 curves = _piece("lengths", views.lengths(None))
             with gr.Tab("Change one word"):
-                after = gr.Textbox(
-                    label="The same text: change a word",
-                    placeholder="Measure a text first: it appears here",
-                    lines=3,
-                    max_lines=8,
-                    elem_id="after",
-                )
+                label, hint = "The same text: change a word", "Measure a text first: it appears here"
+                after = gr.Textbox(label=label, placeholder=hint, lines=3, max_lines=8, elem_id="after")
                 with gr.Row():
                     seen = gr.Radio(seen_by, value=first, label="Seen by", elem_id="seen")
                     layer = gr.Slider(1, deepest, value=1, step=1, label="Attention of layer", elem_id="layer")
@@ -126,18 +112,13 @@ def build(events: Events) -> gr.Blocks:
         ) -> AsyncIterator[tuple[Any, ...]]:
             new_text = True
             async for news in events.measure(_visitor(request), text, keys, careful):
-                if news.found is None:
+                now = news.found
+                if now is None:
                     yield news.status, *[gr.skip()] * 6
                     continue
-                now = news.found
-                again = (gr.skip(), gr.skip(), gr.skip())
-                yield (
-                    news.status,
-                    views.words(now.table),
-                    views.layers(now.table),
-                    now,
-                    *((views.word(now.table, None), now.text, views.lengths(None)) if new_text else again),
-                )
+                empty = (views.word(now.table, None), now.text, views.lengths(None))
+                rest = empty if new_text else [gr.skip()] * 3
+                yield news.status, views.words(now.table), views.layers(now.table), now, *rest
                 new_text = False
 
         async def choose(found: Found, request: gr.Request, event: gr.EventData) -> AsyncIterator[tuple[Any, ...]]:

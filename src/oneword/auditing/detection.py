@@ -30,6 +30,7 @@ from oneword.statistics import share as share_of
 _BLOCK = 1 << 22  # numbers in the table of weights at a time
 _Array = NDArray[np.float64]
 
+UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
 LEAST = 2  # texts at a length, for it to count in an exponent
 LEAST_NOISE = 2  # noise edits, for a text to have a level at a length
 LEAST_TEXTS = 8  # for a length to count
@@ -40,7 +41,7 @@ def auc(signal: pd.DataFrame, noise: pd.DataFrame, *, resamples: int, seed: int 
     signal = signal[signal["length"].isin(noise["length"])]
     noise = noise[noise["length"].isin(signal["length"])]
     if signal.empty:
-        return Estimate(math.nan, math.nan, math.nan, 0)
+        return UNKNOWN
     known = {text: place for place, text in enumerate(sorted({*signal["text"], *noise["text"]}))}
     signal, noise = (table.assign(place=table["text"].map(known)) for table in (signal, noise))
     count = len(known)
@@ -151,10 +152,8 @@ def shares(heard: pd.DataFrame) -> pd.DataFrame:
     kept = _enough(heard)
     lines = []
     for length in kept:
-        each = kept[length].dropna()
-        found = share_of(each > 0)
-        lines.append({"length": int(str(length)), "share": found.value, "low": found.low, "high": found.high,
-                      "texts": found.count})  # fmt: skip
+        found = share_of(kept[length].dropna() > 0)
+        lines.append((int(str(length)), found.value, found.low, found.high, found.count))
     table = pd.DataFrame(lines, columns=["length", "share", "low", "high", "texts"])
     table["falling"] = _falling(table["share"].to_numpy(), table["texts"].to_numpy(dtype=np.float64))
     return table

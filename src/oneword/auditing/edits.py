@@ -62,13 +62,13 @@ def edits_by(text: str, rule: Rule, *, seed: int, most: int = 1) -> list[Edit]:
     """At most `most` edits at different places, drawn with the seed; none where the rule finds no place."""
     places = [place for place in rule.places(text) if place.options]
     draw = stream(seed, "edit", rule.type, text)
-    chosen = draw.permutation(len(places))[:most]
-    return [_at(text, rule, places[k], int(draw.integers(len(places[k].options)))) for k in chosen]
-
-
-def _at(text: str, rule: Rule, place: Place, option: int) -> Edit:
-    new = text[: place.start] + place.options[option] + text[place.end :]
-    return Edit(rule.type, rule.kind, text, new, difference(text, new)[0])
+    found = []
+    for k in draw.permutation(len(places))[:most]:
+        place = places[k]
+        option = place.options[int(draw.integers(len(place.options)))]
+        new = text[: place.start] + option + text[place.end :]
+        found.append(Edit(rule.type, rule.kind, text, new, difference(text, new)[0]))
+    return found
 
 
 def difference(text: str, edited: str) -> tuple[int, int, int]:

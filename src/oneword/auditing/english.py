@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -78,16 +78,12 @@ def _lists() -> dict[str, Any]:
 def swaps(*names: str) -> Mapping[str, tuple[str, ...]]:
     """For each word of these lists the words that it may become, in the order of the lists."""
     found: dict[str, dict[str, None]] = {}
-    for group in _groups(names):
-        for word, other in permutations(group, 2):
-            found.setdefault(word, {})[other] = None
-    return {word: tuple(others) for word, others in found.items()}
-
-
-def _groups(names: Iterable[str]) -> Iterable[list[str]]:
     for name in names:
         lines = _lists()[name]
-        yield from ([lines.split()] if isinstance(lines, str) else (line.split() for line in lines))
+        for group in [lines] if isinstance(lines, str) else lines:
+            for word, other in permutations(group.split(), 2):
+                found.setdefault(word, {})[other] = None
+    return {word: tuple(others) for word, others in found.items()}
 
 
 @cache

@@ -23,10 +23,8 @@ from oneword.progress import Progress
 from oneword.random import stream
 from oneword.validation import FileModel
 
-COLUMNS = [
-    "text", "length", "tokens", "characters", "type", "kind", "made", "where", "was", "became", "visible", "change",
-    "cosine",
-]  # fmt: skip
+EDITED = ["text", "length", "tokens", "characters", "type", "kind", "made", "where", "was", "became"]
+COLUMNS = [*EDITED, "visible", "change", "cosine"]
 # Said of a table without lines, too, in which numbers would be objects.
 _DTYPES = {"text": "int64", "length": "int64", "tokens": "int64", "visible": "bool", "change": "float64",
            "cosine": "float64"}  # fmt: skip
@@ -52,6 +50,11 @@ class Settings(FileModel):
     resamples: Annotated[int, Field(ge=99)] = 1999
     examples: Annotated[int, Field(ge=0)] = 3
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def bootstrap(self) -> dict[str, int]:
+        """The arguments of every bootstrap."""
+        return {"resamples": self.resamples, "seed": self.seed}
 
     @field_validator("lengths")
     @classmethod
@@ -139,11 +142,11 @@ def cut_text(text: str, n: int, encoder: AuditedEncoder) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """A cut text with its edits, made by rules or given by a person."""
+    """A cut text with its edits: the first `own` are given by a person, the others made by rules."""
 
     cut: Cut
     edits: tuple[Edit, ...]
-    made: tuple[str, ...]  # "rule" or "own", for each edit
+    own: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,7 @@ def planned(
     for cut in cut_texts(texts, encoder, lengths):
         found = [edits_by(cut.words, rule, seed=settings.seed, most=settings.each) for rule in rules]
         without.update(rule.type for rule, some in zip(rules, found, strict=True) if not some)
-        edits = tuple(edit for some in found for edit in some)
-        trials.append(Trial(cut, edits, ("rule",) * len(edits)))
+        trials.append(Trial(cut, tuple(edit for some in found for edit in some)))
     count, too_long = len(trials), 0
     number = {text: k for k, text in enumerate(texts)}
     grouped: dict[str, list[Edit]] = {}
@@ -178,23 +180,22 @@ def planned(
             too_long += len(own)
             continue
         noise = [edit for rule in rules if rule.kind == NOISE for edit in edits_by(text, rule, seed=settings.seed)]
-        cut = Cut(place, 0, text, tokens)
-        trials.append(Trial(cut, (*own, *noise), ("own",) * len(own) + ("rule",) * len(noise)))
+        trials.append(Trial(Cut(place, 0, text, tokens), (*own, *noise), len(own)))
     return Plan(tuple(trials), without, count, too_long)
 
 
 def measure_edits(encoder: AuditedEncoder, plan: Plan, progress: Progress) -> tuple[pd.DataFrame, int]:
     """The table of edits, and how many edits were left out because they do not fit into the window."""
-    lines: list[dict[str, Any]] = []
+    tables: list[pd.DataFrame] = []
     left_out, finished = 0, 0
-    total = sum(_cost(trial) for trial in plan.trials)
+    total = sum(map(_cost, plan.trials))
     for block in _blocks(plan.trials):
         some, missing = _run(encoder, block)
-        lines += some
+        tables.append(some)
         left_out += missing
-        finished += sum(_cost(trial) for trial in block)
+        finished += sum(map(_cost, block))
         progress(encoder.name, finished / total)
-    table = pd.DataFrame(lines, columns=COLUMNS).astype(_DTYPES)
+    table = pd.concat(tables).astype(_DTYPES)
     return table.sort_values(["length", "text", "kind", "type", "where"], kind="stable", ignore_index=True), left_out
 
 
@@ -216,7 +217,7 @@ def _blocks(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
         yield block
 
 
-def _run(encoder: AuditedEncoder, block: Sequence[Trial]) -> tuple[list[dict[str, Any]], int]:
+def _run(encoder: AuditedEncoder, block: Sequence[Trial]) -> tuple[pd.DataFrame, int]:
     """Run one block. Texts with equal tokens have equal vectors, so each sequence of tokens is run once."""
     rows: dict[tuple[Hashable, ...], int] = {}
     texts: list[str] = []
@@ -227,43 +228,25 @@ def _run(encoder: AuditedEncoder, block: Sequence[Trial]) -> tuple[list[dict[str
             texts.append(text)
         return rows[tokens]
 
-    wanted: list[tuple[Trial, int, int, int]] = []  # trial, edit, rows of the text and of what it became
-    left_out = 0
+    lines: list[tuple[Any, ...]] = []
+    places: list[tuple[int, int]] = []  # rows of the text and of what it became
     for trial in block:
-        before = row(trial.cut.words, trial.cut.tokens)
+        cut, before = trial.cut, row(trial.cut.words, trial.cut.tokens)
         for k, edit in enumerate(trial.edits):
             tokens = encoder.tokens(edit.edited)
             if len(tokens) > encoder.longest:
-                left_out += 1
-            else:
-                wanted.append((trial, k, before, row(edit.edited, tokens)))
+                continue
+            start, end, new_end = difference(edit.text, edit.edited)
+            about = (edit.type, edit.kind, "own" if k < trial.own else "rule")
+            words = (start, edit.text[start:end], edit.edited[start:new_end])
+            lines.append((cut.text, cut.length, len(cut.tokens), len(cut.words), *about, *words))
+            places.append((before, row(edit.edited, tokens)))
     vectors = encoder.encode(texts)
     norms = np.linalg.norm(vectors, axis=1)
-    old, new = (np.array([each[side] for each in wanted], dtype=int) for side in (2, 3))
+    old, new = np.array(places, dtype=int).reshape(-1, 2).T
     change = np.linalg.norm(vectors[new] - vectors[old], axis=1) / norms[old]
     change[change < NO_CHANGE] = 0.0
     cosine = np.einsum("ij,ij->i", vectors[new], vectors[old]) / (norms[new] * norms[old])
     seen = (old != new) & ((change > 0) | (encoder.unit == "tokens"))  # without a tokenizer, the vector has to tell
-    lines = [
-        _line(trial, k, visible=bool(seen[j])) | {"change": float(change[j]), "cosine": float(min(1.0, cosine[j]))}
-        for j, (trial, k, *_) in enumerate(wanted)
-    ]
-    return lines, left_out
-
-
-def _line(trial: Trial, k: int, *, visible: bool) -> dict[str, Any]:
-    edit, cut = trial.edits[k], trial.cut
-    start, end, new_end = difference(edit.text, edit.edited)
-    return {
-        "text": cut.text,
-        "length": cut.length,
-        "tokens": len(cut.tokens),
-        "characters": len(cut.words),
-        "type": edit.type,
-        "kind": edit.kind,
-        "made": trial.made[k],
-        "where": start,
-        "was": edit.text[start:end],
-        "became": edit.edited[start:new_end],
-        "visible": visible,
-    }
+    table = pd.DataFrame(lines, columns=EDITED).assign(visible=seen, change=change, cosine=np.fmin(1.0, cosine))
+    return table, sum(len(trial.edits) for trial in block) - len(lines)

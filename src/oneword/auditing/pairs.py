@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,9 +75,14 @@ class Pairs:
         return cls(path.name, *_usable(table, path.name))
 
     @classmethod
-    def of(cls, edits: Sequence[Edit]) -> Pairs:
-        """Edits that do not come from a file."""
-        return cls("pairs", tuple(edits), Skipped.at({}, rows=len(edits), unit="row"))
+    def of(cls, given: Pairs | Sequence[Edit] | str | os.PathLike[str] | None) -> Pairs:
+        """Pairs as they are, the name of a table, a list of edits, or None: no pairs."""
+        if isinstance(given, Pairs):
+            return given
+        if isinstance(given, str | os.PathLike):
+            return cls.read(Path(given))
+        edits = tuple(given or ())
+        return cls("pairs", edits, Skipped.at({}, rows=len(edits), unit="row"))
 
     @property
     def texts(self) -> tuple[str, ...]:

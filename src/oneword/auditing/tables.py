@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import astuple
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pandas as pd
 from oneword.auditing import detection
 from oneword.auditing.edits import NOISE, SIGNAL, Kind
 from oneword.auditing.measurement import Settings
+from oneword.statistics import Estimate
 
 _AROUND = 48  # characters of the text shown on either side of an edit
 
@@ -46,60 +49,51 @@ def types(
     for type, kind in kinds.items():
         some = edits[edits["type"] == type]
         seen = some[some["visible"]] if kind == NOISE else some
-        change, cosine = (
-            detection.typical(seen, column, resamples=settings.resamples, seed=settings.seed)
-            for column in ("change", "cosine")
-        )
-        against = detection.auc(
-            some if kind == SIGNAL else some.head(0), noise, resamples=settings.resamples, seed=settings.seed
-        )
+        change, cosine = (detection.typical(seen, column, **settings.bootstrap) for column in ("change", "cosine"))
+        auc = detection.auc(some if kind == SIGNAL else some.head(0), noise, **settings.bootstrap)
         fitted = detection.decay(seen, seed=settings.seed)
-        slope = (math.nan,) * 3 if fitted is None else (fitted.slope, fitted.low, fitted.high)
         silent = (some.groupby("text")["change"].median() == 0).mean() if len(some) else math.nan
         lines.append(
             {"type": type, "kind": kind, "edits": len(some), "texts": some["text"].nunique(),
              "without": without.get(type, 0), "unseen": int((~some["visible"]).sum()), "silent": float(silent)}
-            | dict(zip(("change", "change_low", "change_high"), (change.value, change.low, change.high), strict=True))
+            | _with_interval("change", change)
             | {"cosine": cosine.value}
-            | dict(zip(("auc", "auc_low", "auc_high"), (against.value, against.low, against.high), strict=True))
-            | dict(zip(("decay", "decay_low", "decay_high"), slope, strict=True))
+            | _with_interval("auc", auc)
+            | _with_interval("decay", fitted.estimate if fitted else detection.UNKNOWN)
         )  # fmt: skip
     return pd.DataFrame(lines)
+
+
+def _with_interval(name: str, found: Estimate) -> dict[str, float]:
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def against(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings) -> pd.DataFrame:
     """The AUC of each signal type against each noise type."""
     noise = visible_noise(edits)
-    lines: list[dict[str, Any]] = []
-    for type in _of(kinds, SIGNAL):
-        for other in _of(kinds, NOISE):
-            some, rest = edits[edits["type"] == type], noise[noise["type"] == other]
-            if len(some) and len(rest):
-                found = detection.auc(some, rest, resamples=settings.resamples, seed=settings.seed)
-                lines.append({"type": type, "against": other, "auc": found.value, "auc_low": found.low,
-                              "auc_high": found.high})  # fmt: skip
+    lines = []
+    for type, other in product(_of(kinds, SIGNAL), _of(kinds, NOISE)):
+        some, rest = edits[edits["type"] == type], noise[noise["type"] == other]
+        if len(some) and len(rest):
+            found = detection.auc(some, rest, **settings.bootstrap)
+            lines.append((type, other, found.value, found.low, found.high))
     return pd.DataFrame(lines, columns=["type", "against", "auc", "auc_low", "auc_high"])
 
 
 def lengths(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings) -> pd.DataFrame:
     """One row per type and length: quartiles of the change; for signals the share of texts that hear it."""
     noise = visible_noise(edits)
-    lines: list[dict[str, Any]] = []
+    lines = []
     for type, kind in kinds.items():
         some = edits[(edits["type"] == type) & (edits["visible"] | (edits["kind"] == SIGNAL))]
         hears = {}
         if kind == SIGNAL:
             heard = detection.shares(detection.hearing(some, noise, settings.noise_quantile))
-            hears = heard.set_index("length").to_dict("index")
+            hears = {line[0]: line[1:] for line in heard[["length", "share", "low", "high", "falling"]].to_numpy()}
         for length, each in some.groupby("length", sort=True):
             low, middle, high = np.quantile(each["change"], [0.25, 0.5, 0.75])
-            share = hears.get(length, {})
-            lines.append(
-                {"type": type, "kind": kind, "length": int(str(length)), "edits": len(each), "change": float(middle),
-                 "change_25": float(low), "change_75": float(high), "times_noise": float(each["times_noise"].median())}
-                | {"share": share.get("share", math.nan), "share_low": share.get("low", math.nan),
-                   "share_high": share.get("high", math.nan), "falling": share.get("falling", math.nan)}
-            )  # fmt: skip
+            about = (type, kind, length, len(each), middle, low, high, each["times_noise"].median())
+            lines.append((*about, *hears.get(length, (math.nan,) * 4)))
     return pd.DataFrame(lines, columns=["type", "kind", "length", "edits", "change", "change_25", "change_75",
                                         "times_noise", "share", "share_low", "share_high", "falling"])  # fmt: skip
 
@@ -110,10 +104,8 @@ def chunks(edits: pd.DataFrame, kinds: Mapping[str, Kind], settings: Settings, u
     lines = []
     for type in _of(kinds, SIGNAL):
         heard = detection.hearing(edits[edits["type"] == type], noise, settings.noise_quantile)
-        found = detection.chunk_advice(heard, settings.share, resamples=settings.resamples, seed=settings.seed)
-        lines.append({"type": type, "chunk": found.longest_chunk, "chunk_low": found.low, "chunk_high": found.high,
-                      "shortest": found.shortest, "longest": found.longest, "texts": found.texts,
-                      "unit": unit, "advice": found.in_words(unit)})  # fmt: skip
+        found = detection.chunk_advice(heard, settings.share, **settings.bootstrap)
+        lines.append((type, *astuple(found), unit, found.in_words(unit)))
     return pd.DataFrame(lines, columns=["type", "chunk", "chunk_low", "chunk_high", "shortest", "longest", "texts",
                                         "unit", "advice"])  # fmt: skip
 
@@ -125,25 +117,16 @@ def worst(edits: pd.DataFrame, texts: list[str], kinds: Mapping[str, Kind], top:
                                         "right", "change", "cosine", "times_noise"])  # fmt: skip
 
 
-def _worst_of(edits: pd.DataFrame, texts: list[str], type: str, kind: Kind, top: int) -> Iterator[dict[str, Any]]:
+def _worst_of(edits: pd.DataFrame, texts: list[str], type: str, kind: Kind, top: int) -> Iterator[dict[Hashable, Any]]:
     some = edits[(edits["type"] == type) & (edits["visible"] | (edits["kind"] == SIGNAL))]
     order = some.sort_values(["times_noise", "change"], ascending=kind == SIGNAL, kind="stable", na_position="last")
     first = order.drop_duplicates("text").head(top)  # one example a text
     for rank, line in enumerate(first.to_dict("records"), start=1):
         words, where = texts[line["text"]][: line["characters"]], line["where"]
         end = where + len(line["was"])
-        yield {"type": type, "kind": kind, "rank": rank} | {
-            "text": line["text"],
-            "length": line["length"],
-            "tokens": line["tokens"],
-            "left": ("…" if where > _AROUND else "") + words[max(0, where - _AROUND) : where],
-            "was": line["was"],
-            "became": line["became"],
-            "right": words[end : end + _AROUND] + ("…" if len(words) > end + _AROUND else ""),
-            "change": line["change"],
-            "cosine": line["cosine"],
-            "times_noise": line["times_noise"],
-        }
+        left = ("…" if where > _AROUND else "") + words[max(0, where - _AROUND) : where]
+        right = words[end : end + _AROUND] + ("…" if len(words) > end + _AROUND else "")
+        yield {**line, "rank": rank, "left": left, "right": right}
 
 
 def _of(kinds: Mapping[str, Kind], wanted: Kind) -> list[str]:

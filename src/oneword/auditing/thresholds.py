@@ -165,28 +165,24 @@ def _number(value: str, line: str) -> float:
 
 def junit(verdicts: pd.DataFrame, seconds: float) -> bytes:
     """Verdicts as JUnit XML: one suite per model, one test case per threshold."""
-    missed = int((~verdicts["passed"].astype(bool)).sum())
-    root = ElementTree.Element(
-        "testsuites", name="oneword audit", tests=str(len(verdicts)), failures=str(missed), time=f"{seconds:.1f}"
-    )
+    about = {"name": "oneword audit", **_counts(verdicts), "time": f"{seconds:.1f}"}
+    root = ElementTree.Element("testsuites", about)
     for model, some in verdicts.groupby("model", sort=False):
-        failed = some[~some["passed"].astype(bool)]
-        suite = ElementTree.SubElement(
-            root, "testsuite", name=_plain(str(model)), tests=str(len(some)), failures=str(len(failed)), errors="0"
-        )
+        name = _plain(str(model))
+        suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_counts(some), "errors": "0"})
         for line in some.to_dict("records"):
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=f"oneword.audit.{_plain(str(model))}", name=_plain(line["what"])
-            )
+            what = {"classname": f"oneword.audit.{name}", "name": _plain(line["what"])}
+            case = ElementTree.SubElement(suite, "testcase", what)
             if not line["passed"]:
                 failure = ElementTree.SubElement(case, "failure", message=_plain(line["why"]), type="threshold")
-                failure.text = ", ".join(
-                    f"{name} {line[name]:.6g}"
-                    for name in ("wanted", "got", "low", "high")
-                    if not math.isnan(line[name])
-                )
+                known = [name for name in ("wanted", "got", "low", "high") if not math.isnan(line[name])]
+                failure.text = ", ".join(f"{name} {line[name]:.6g}" for name in known)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _counts(verdicts: pd.DataFrame) -> dict[str, str]:
+    return {"tests": str(len(verdicts)), "failures": str(int((~verdicts["passed"].astype(bool)).sum()))}
 
 
 def _plain(text: str) -> str:

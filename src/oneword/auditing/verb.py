@@ -6,26 +6,15 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from oneword._version import versions
-from oneword.auditing import tables
+from oneword.auditing import measurement, tables
 from oneword.auditing.edits import NOISE, SIGNAL, Edit, Kind, rules_of
 from oneword.auditing.encoders import AuditedEncoder, encoders_of
-from oneword.auditing.measurement import (
-    COLUMNS,
-    LENGTHS,
-    TEXTS,
-    Plan,
-    Settings,
-    lengths_within,
-    measure_edits,
-    planned,
-    sample_texts,
-)
+from oneword.auditing.measurement import COLUMNS, LENGTHS, TEXTS, Plan, Settings, lengths_within
 from oneword.auditing.pairs import Pairs
 from oneword.auditing.result import Audit
 from oneword.auditing.thresholds import VERDICTS, Thresholds, verdicts
@@ -98,29 +87,39 @@ def audit(
         "noise_quantile": noise_quantile, "resamples": resamples, "examples": examples, "seed": seed,
     }  # fmt: skip
     settings = read_model(Settings, numbers, "audit")
-    wanted, own = Thresholds.of(thresholds), _pairs(pairs)
+    wanted, own = Thresholds.of(thresholds), Pairs.of(pairs)
     judged, beside = encoders_of(model), encoders_of(references)
     everyone = [*judged, *beside]
     _check_names(judged, everyone)
     kinds = _kinds(settings, own.edits)
     wanted.check(kinds, lengths_within(judged[0], settings.lengths))
     given = _texts(texts, own)
-    chosen = sample_texts(given, judged[0], settings.lengths, settings.most_texts, settings.seed)
+    chosen = measurement.sample_texts(given, judged[0], settings.lengths, settings.most_texts, settings.seed)
     known = list(dict.fromkeys([*chosen, *(pair.text for pair in own.edits)]))
     named = {*(settings.edits or ()), *(pair.type for pair in own.edits)}
     parts: dict[str, list[pd.DataFrame]] = {}
     notes: list[str] = []
     for k, encoder in enumerate(everyone):
         progress(encoder.name, k / len(everyone))
-        plan = planned(chosen, own.edits, encoder, lengths_within(encoder, settings.lengths), settings)
+        plan = measurement.planned(chosen, own.edits, encoder, lengths_within(encoder, settings.lengths), settings)
         if not plan.trials:
             longest = max(len(encoder.tokens(text)) for text in chosen)
             raise RangeError(
                 f"expected a text of at least {settings.lengths[0]} {encoder.unit} of {encoder.name}, got {longest} at "
                 "most: try shorter lengths"
             )
-        table, left_out = measure_edits(encoder, plan, part(progress, k / len(everyone), (k + 1) / len(everyone)))
-        found = _tables(tables.with_noise_level(table), known, kinds, plan, settings, encoder.unit)
+        here = part(progress, k / len(everyone), (k + 1) / len(everyone))
+        table, left_out = measurement.measure_edits(encoder, plan, here)
+        table = tables.with_noise_level(table)
+        found = {
+            "edits": table[[*COLUMNS, "times_noise"]],
+            "types": tables.types(table, kinds, plan.without, settings),
+            "against": tables.against(table, kinds, settings),
+            "lengths": tables.lengths(table, kinds, settings),
+            "noise": tables.noise(table),
+            "chunks": tables.chunks(table, kinds, settings, encoder.unit),
+            "worst": tables.worst(table, known, kinds, settings.examples),
+        }
         if k < len(judged):
             lines = list(verdicts(wanted, encoder.name, found["types"], found["chunks"], named))
             found["verdicts"] = pd.DataFrame(lines, columns=VERDICTS).drop(columns="model")
@@ -141,14 +140,6 @@ def audit(
     }
     joined = {name: _joined(some) for name, some in parts.items()}
     return Audit(texts=tuple(known), notes=tuple(dict.fromkeys(notes)), about=about, **joined)
-
-
-def _pairs(given: Pairs | Sequence[Edit] | str | os.PathLike[str] | None) -> Pairs:
-    if isinstance(given, Pairs):
-        return given
-    if isinstance(given, str | os.PathLike):
-        return Pairs.read(Path(given))
-    return Pairs.of(given or ())
 
 
 def _texts(given: Sequence[str] | Corpus | None, pairs: Pairs) -> Sequence[str]:
@@ -180,20 +171,6 @@ def _kinds(settings: Settings, pairs: Sequence[Edit]) -> dict[str, Kind]:
     every: dict[str, Kind] = {rule.type: rule.kind for rule in rules_of(settings.edits)}
     every |= {pair.type: pair.kind for pair in pairs}
     return {type: kind for wanted in (SIGNAL, NOISE) for type, kind in every.items() if kind == wanted}
-
-
-def _tables(
-    edits: pd.DataFrame, texts: list[str], kinds: Mapping[str, Kind], plan: Plan, settings: Settings, unit: str
-) -> dict[str, pd.DataFrame]:
-    return {
-        "edits": edits[[*COLUMNS, "times_noise"]],
-        "types": tables.types(edits, kinds, plan.without, settings),
-        "against": tables.against(edits, kinds, settings),
-        "lengths": tables.lengths(edits, kinds, settings),
-        "noise": tables.noise(edits),
-        "chunks": tables.chunks(edits, kinds, settings, unit),
-        "worst": tables.worst(edits, texts, kinds, settings.examples),
-    }
 
 
 def _joined(some: Sequence[pd.DataFrame]) -> pd.DataFrame:

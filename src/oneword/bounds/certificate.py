@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.errors import RangeError
+from oneword.errors import RangeError, ShapeError
 from oneword.maps.base import Probe
 from oneword.progress import Progress, silent
 from oneword.sets.constraints import Constraint
@@ -56,7 +57,7 @@ class Request:
 
     | field | meaning |
     |---|---|
-    | `found` | the changes that a search attained, one a set of rows |
+    | `found` | the changes ‖φ(X^i) − φ(X)‖ that a search attained, one a set of rows |
     | `effort` | how hard to work |
     | `any_rows` | a search picked the sets, so the bound must cover every set of up to this many rows; else None |
     | `progress` | called with the stage and the fraction done |
@@ -88,7 +89,17 @@ class Certificate:
 
     @staticmethod
     def register(kind: type[Any]) -> Callable[[Bound], Bound]:
-        """A decorator: the function certifies Probes of this type."""
+        """A decorator for a function (probe, rows, within, request) → Certificate: the bound for Probes of this type.
+
+        | argument | meaning |
+        |---|---|
+        | `probe` | the map at one text |
+        | `rows` | (p, m): p sets of m rows; the rows of a set change together |
+        | `within` | the allowed new rows; `within.reach(x)` is the largest ‖y − x‖ |
+        | `request` | `found`, `effort`, `any_rows` and `progress`: see `Request` |
+
+        The bounds (p) are on ‖φ(X^i) − φ(X)‖: not squared, not divided by ‖φ(X)‖.
+        """
         return _bound.register(kind)
 
 
@@ -108,4 +119,17 @@ def certificate(
     progress: Progress = silent,
 ) -> Certificate:
     """Certify every set of rows; the arguments are those of `Request`."""
-    return _bound(probe, rows, within, Request(found, effort, any_rows, progress))
+    made = _bound(probe, rows, within, Request(found, effort, any_rows, progress))
+    if made.upper is not None:
+        if made.upper.shape != (len(rows),):
+            raise ShapeError(
+                f"expected {len(rows)} bounds, one a set of rows, got {tuple(made.upper.shape)} from {made.how!r}"
+            )
+        beaten = found.to(made.upper) > made.upper * (1 + torch.finfo(probe.X.dtype).eps ** 0.5)
+        if bool(beaten.any()):
+            k = int(beaten.nonzero()[0])
+            raise RangeError(
+                f"expected upper bounds of at least what a search attained, got {float(made.upper[k]):.4g} from "
+                f"{made.how!r} where {float(found[k]):.4g} was attained: that certificate, or that search, is wrong"
+            )
+    return made

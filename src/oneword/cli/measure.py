@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +35,13 @@ if TYPE_CHECKING:
     from oneword.report.words.table import WordTable
     from oneword.text.context import Context
 
-INPUT, SUBJECTS, CHANGES = "What is measured", "Maps and models", "What may change"
+
+def _panel(title: str) -> Callable[..., Any]:
+    """Options that the help text shows together, under this title."""
+    return partial(typer.Option, rich_help_panel=title)
+
+
+inputs, subjects, changes = map(_panel, ("What is measured", "Maps and models", "What may change"))
 
 
 def measure(
@@ -41,87 +49,60 @@ def measure(
         str | None,
         typer.Argument(metavar="TEXT", help="The text itself, in quotes; - reads standard input, one text a line."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file", metavar="F", help="Texts, one a line, or CSV, TSV, JSONL, Parquet.", rich_help_panel=INPUT
-        ),
-    ] = None,
+    file: Annotated[Path | None, inputs(metavar="F", help="Texts, one a line, or CSV, TSV, JSONL, Parquet.")] = None,
     column: Annotated[
-        str | None,
-        typer.Option(
-            help="The column that holds the texts; * takes the whole file as one text.", rich_help_panel=INPUT
-        ),
+        str | None, inputs(help="The column that holds the texts; * takes the whole file as one text.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="At most this many texts.", rich_help_panel=INPUT)] = None,
+    limit: Annotated[int | None, inputs(help="At most this many texts.")] = None,
     gaussian: Annotated[
         str | None,
-        typer.Option(
+        inputs(
             metavar="N,D[,COSINE]",
             help="A synthetic text: N Gaussian words of dimension D (and their average cosine, 0.07).",
-            rich_help_panel=INPUT,
         ),
     ] = None,
     maps: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="MAP", help=f"Repeat for several: {map_names()}.", rich_help_panel=SUBJECTS),
+        list[str] | None, subjects("--map", metavar="MAP", help=f"Repeat for several: {map_names()}.")
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model",
+        subjects(
             metavar="M",
             help="Repeat for several: minilm (embedded), a folder, a hub name. M@random has random weights.",
-            rich_help_panel=SUBJECTS,
         ),
     ] = None,
     output: Annotated[
-        str,
-        typer.Option(
-            metavar="OUTPUT[:LAYER[:HEAD]]",
-            help=f"Of models: {explained()}, or module:NAME.",
-            rich_help_panel=SUBJECTS,
-        ),
+        str, subjects(metavar="OUTPUT[:LAYER[:HEAD]]", help=f"Of models: {explained()}, or module:NAME.")
     ] = "pooled",
     encoder: Annotated[
         str,
-        typer.Option(
-            help="Word vectors of maps: layer 0 of minilm (embedded), a folder, a hub name; a .txt or .npz table.",
-            rich_help_panel=SUBJECTS,
+        subjects(
+            help="Word vectors of maps: layer 0 of minilm (embedded), a folder, a hub name; a .txt or .npz table."
         ),
     ] = "minilm",
-    dimension: Annotated[
-        int | None,
-        typer.Option("-d", "--dimension", help="Of maps: the first coordinates only.", rich_help_panel=SUBJECTS),
-    ] = None,
+    dimension: Annotated[int | None, subjects("-d", "--dimension", help="Of maps: the first coordinates only.")] = None,
     within: Annotated[
         str | None,
-        typer.Option(
+        changes(
             metavar="SET[:R]",
             help="ball or sphere, of radius R in √d (for models in the norm of the word). Default: ball:1.",
-            rich_help_panel=CHANGES,
         ),
     ] = None,
     among: Annotated[
         str | None,
-        typer.Option(
+        changes(
             metavar="FILE",
             help="Real words from this list only, one a line; letters: words of letters; none: no real words.",
-            rich_help_panel=CHANGES,
         ),
     ] = None,
     position: Annotated[
         list[str] | None,
-        typer.Option(
-            "--position",
+        changes(
             metavar="I",
             help="Only word # I may change; repeat. all: special tokens, too; tokens: every token is a word.",
-            rich_help_panel=CHANGES,
         ),
     ] = None,
-    together: Annotated[
-        int, typer.Option(help="Words that change at once (more than one: chosen greedily).", rich_help_panel=CHANGES)
-    ] = 1,
+    together: Annotated[int, changes(help="Words that change at once (more than one: chosen greedily).")] = 1,
     effort: Annotated[
         str | None,
         typer.Option(

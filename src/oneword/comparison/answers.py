@@ -108,14 +108,9 @@ def token_name(tokenizer: Tokenizer, token: int) -> str:
 
 def _leading(text: str, own: Tensor, other: Tensor, tokenizer: Tokenizer, top: int) -> Iterator[dict[str, Any]]:
     for rank, token in enumerate(own.topk(min(top, len(own))).indices.tolist(), 1):
-        yield {
-            "text": text,
-            "rank": rank,
-            "token": token_name(tokenizer, token),
-            "answer": token_text(tokenizer, token),
-            "probability": float(own[token].exp()),
-            "elsewhere": float(other[token].exp()),
-        }
+        names = {"token": token_name(tokenizer, token), "answer": token_text(tokenizer, token)}
+        probabilities = {"probability": float(own[token].exp()), "elsewhere": float(other[token].exp())}
+        yield {"text": text, "rank": rank, **names, **probabilities}
 
 
 def _kl(p: Tensor, q: Tensor) -> float:
@@ -148,9 +143,8 @@ class Prompt(FileModel):
             example = '["positive", "negative"]'
             raise ValueError(f"expected {info.field_name} as a list of words, got {values!r}: write {example}")
         if (len(values) < 2 and info.field_name == "words") or len(set(values)) < len(values):
-            raise ValueError(
-                f"expected {info.field_name} of at least 2 different words, got {list(values)}: add others"
-            )
+            wanted = f"{info.field_name} of at least 2 different words"
+            raise ValueError(f"expected {wanted}, got {list(values)}: add others")
         if len(values) == 1:
             raise ValueError(f"expected answers to choose from, got {values[0]!r} alone: give two, or none")
         return values
@@ -217,23 +211,12 @@ def answer_prompts(
         choice = _first_tokens(phi, prompt)
         said = [_Reply.of(phi, prompt.filled(word), choice) for word in prompt.words]
         for word, reply in zip(prompt.words, said, strict=True):
-            about = {"prompt": prompt.title, "word": word}
-            answers += [about | line for line in reply.leading(phi, top)]
+            answers += [{"prompt": prompt.title, "word": word} | line for line in reply.leading(phi, top)]
         for (word_a, a), (word_b, b) in combinations(zip(prompt.words, said, strict=True), 2):
-            flips.append(
-                {
-                    "prompt": prompt.title,
-                    "text": prompt.text,
-                    "word_a": word_a,
-                    "word_b": word_b,
-                    "answer_a": a.name(phi),
-                    "answer_b": b.name(phi),
-                    "probability_a": a.probability(a.best),
-                    "probability_b": b.probability(b.best),
-                    "flips": a.best != b.best,
-                    **asdict(Divergence.between(a.log, b.log)),
-                }
-            )
+            line: dict[str, Any] = {"prompt": prompt.title, "text": prompt.text, "word_a": word_a, "word_b": word_b}
+            line |= {"answer_a": a.name(phi), "answer_b": b.name(phi)}
+            line |= {"probability_a": a.probability(a.best), "probability_b": b.probability(b.best)}
+            flips.append(line | {"flips": a.best != b.best, **asdict(Divergence.between(a.log, b.log))})
     return PromptAnswers(pd.DataFrame(flips), pd.DataFrame(answers))
 
 

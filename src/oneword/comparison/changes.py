@@ -104,28 +104,19 @@ def pairs_table(texts: Texts, pairs: Sequence[Pair]) -> pd.DataFrame:
 def words_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.DataFrame:
     """One row per layer and pair of words; the representation of a word is the mean over its tokens."""
     both, a, b = _beside(texts, pairs, hidden)
-    numbers = _changes(a, b, axis=-1)
-    layers = len(a)
     about = pd.DataFrame([_line(texts, k, pairs[k]) for k in both])[["pair", "word_a", "word_b", "how", "special"]]
-    table = pd.concat([about] * layers, ignore_index=True)
-    table.insert(0, "layer", np.repeat(np.arange(layers), len(both)))
-    return table.assign(**{name: values.ravel() for name, values in numbers.items()})
+    table = pd.concat([about] * len(a), ignore_index=True)
+    table.insert(0, "layer", np.repeat(np.arange(len(a)), len(both)))
+    return table.assign(**{name: values.ravel() for name, values in _changes(a, b, axis=-1).items()})
 
 
 def layers_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.DataFrame:
     """One row per layer: `whole` is the change of all rows, or of all words that have a counterpart, as `over` says."""
     over = "rows" if texts[0].n == texts[1].n else "aligned words"
     a, b = hidden if over == "rows" else _beside(texts, pairs, hidden)[1:]
-    pooled = _changes(hidden[0].mean(1), hidden[1].mean(1), axis=-1)
-    return pd.DataFrame(
-        {
-            "layer": np.arange(len(a)),
-            "whole": _changes(a, b, axis=(-2, -1))["change"],
-            "over": over,
-            "pooled": pooled["change"],
-            "cosine": pooled["cosine"],
-        }
-    )
+    whole, pooled = _changes(a, b, axis=(-2, -1)), _changes(hidden[0].mean(1), hidden[1].mean(1), axis=-1)
+    of_mean = {"pooled": pooled["change"], "cosine": pooled["cosine"]}
+    return pd.DataFrame({"layer": np.arange(len(a)), "whole": whole["change"], "over": over, **of_mean})
 
 
 def heads_table(texts: Texts, pairs: Sequence[Pair], weights: Weights) -> pd.DataFrame:
@@ -169,10 +160,5 @@ def _changes(a: np.ndarray, b: np.ndarray, axis: int | tuple[int, int]) -> dict[
     with np.errstate(divide="ignore", invalid="ignore"):
         change = np.where(norm_a > 0, distance / norm_a, np.nan)
         cosine = np.where((norm_a > 0) & (norm_b > 0), (a * b).sum(axis) / (norm_a * norm_b), np.nan)
-    return {
-        "distance": distance,
-        "norm_a": norm_a,
-        "norm_b": norm_b,
-        "change": change,
-        "cosine": cosine.clip(-1, 1),
-    }
+    norms = {"norm_a": norm_a, "norm_b": norm_b}
+    return {"distance": distance, **norms, "change": change, "cosine": cosine.clip(-1, 1)}

@@ -88,20 +88,9 @@ class Comparison:
             chosen = weights[layer - 1].mean(0) if head is None else weights[layer - 1, head]
             words, count = np.array(text.words, dtype=object), len(text.words)
             source, target = np.divmod(np.arange(count**2), count)
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "text": name,
-                        "layer": layer,
-                        "head": head,
-                        "from": source,
-                        "to": target,
-                        "from_word": words[source],
-                        "to_word": words[target],
-                        "weight": between_words(chosen, text.rows).ravel(),
-                    }
-                )
-            )
+            weight = between_words(chosen, text.rows).ravel()
+            ends = {"from": source, "to": target, "from_word": words[source], "to_word": words[target]}
+            parts.append(pd.DataFrame({"text": name, "layer": layer, "head": head, **ends, "weight": weight}))
         return pd.concat(parts, ignore_index=True).astype({"head": "Int64"})
 
     def tables(self, layer: int = 1, head: int | None = None) -> dict[str, pd.DataFrame]:

@@ -85,8 +85,7 @@ def _by_model(phi: TransformerFeatures, a: str, b: str, top: int) -> Comparison:
     with torch.no_grad():
         found = [phi.states(text.X, attention=True, logits=has_next_token(phi)) for text in texts]
     hidden, weights = [_array(each.hidden) for each in found], [_array(each.attention or ()) for each in found]
-    about = {**describe_model(phi), "tokens": [text.n for text in texts]}
-    return _compared((a, b), texts, hidden, weights, about, _answers(phi, found, top))
+    return _compared((a, b), texts, hidden, weights, describe_model(phi), _answers(phi, found, top))
 
 
 def _by_attention(phi: AttentionFeatures, encoder: Encoder, a: str, b: str) -> Comparison:
@@ -95,15 +94,8 @@ def _by_attention(phi: AttentionFeatures, encoder: Encoder, a: str, b: str) -> C
     probes = [phi.at(text.X) for text in texts]
     hidden = [_array((probe.X, probe.O)) for probe in probes]
     weights = [_array((probe.P[None],)) for probe in probes]
-    score = phi.describe()["score"]
-    about = {
-        "model": f"{score} attention, random weights",
-        "layers": 1,
-        "heads": 1,
-        "dtype": str(phi.W.dtype).removeprefix("torch."),
-        "encoder": encoder.name,
-        "tokens": [text.n for text in texts],
-    }
+    model, dtype = f"{phi.describe()['score']} attention, random weights", str(phi.W.dtype).removeprefix("torch.")
+    about = {"model": model, "layers": 1, "heads": 1, "dtype": dtype, "encoder": encoder.name}
     return _compared((a, b), texts, hidden, weights, about)
 
 
@@ -127,7 +119,7 @@ def _compared(
         heads=heads,
         weights=(weights[0], weights[1]),
         answers=answers,
-        about=about,
+        about={**about, "tokens": [text.n for text in texts]},
         notes=tuple(_notes(texts, pairs)),
     )
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
+from oneword.checks import whole_number
 from oneword.errors import RangeError, UnknownNameError, did_you_mean
 from oneword.experiments.own_maps import OwnMap
 from oneword.maps.activations import ACTIVATIONS
 from oneword.maps.registry import MAPS
+from oneword.result import Sensitivity
 
 # Raised when the same spec comes to mean other numbers: cells of an earlier format are then made again.
 FORMAT = 2
@@ -75,6 +76,10 @@ class Cell(ABC):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _set_whole(self, **least: int) -> None:
+        """The same for whole numbers, each with its lower limit."""
+        self._set(**{name: whole(name, getattr(self, name), lowest) for name, lowest in least.items()})
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextCell(Cell):
@@ -111,8 +116,7 @@ class TextCell(Cell):
         if self.own is None:
             choice("map", self.map, MAPS)
         choice("words_from", self.words_from, WORDS)
-        for name, least in (("n", 2), ("d", 1), ("trial", 0), ("seed", 0), ("memory", 1 << 20)):
-            self._set(**{name: whole(name, getattr(self, name), least)})
+        self._set_whole(n=2, d=1, trial=0, seed=0, memory=1 << 20)
         if self.words_from == "corpus":
             self._set(encoder=name_or_path("encoder", self.encoder or "minilm"))
             self._set(corpus=name_or_path("corpus", self.corpus or "imdb-embedded"))
@@ -123,11 +127,10 @@ class TextCell(Cell):
             self._set(activation=choice("activation", self.activation or "relu", ACTIVATIONS))
         else:
             self._refuse("map = rf or drf", k=self.k, activation=self.activation)
-        depths = tuple(sorted({whole("depths", depth, 1) for depth in several("depths", self.depths)}))
-        self._set(depths=depths)
+        self._set(depths=tuple(sorted({whole("depths", depth, 1) for depth in several("depths", self.depths)})))
         if self.own is not None or not MAPS[self.map].has_depth:
-            self._refuse("map = drf", depths=depths)
-        elif not depths:
+            self._refuse("map = drf", depths=self.depths)
+        elif not self.depths:
             raise RangeError("expected the depths of drf, got none: give depths, for example [2, 4, 8]")
 
     @property
@@ -140,22 +143,20 @@ class TextCell(Cell):
 
     def common(self) -> dict[str, Any]:
         """The columns that say what a row is about."""
-        return {
-            "map": self.map,
-            "words_from": self.words_from,
-            "n": self.n,
-            "d": self.d,
-            "k": self.k,
-            "activation": self.activation,
-            "trial": self.trial,
-            "seed": self.seed,
-        }
+        names = ("map", "words_from", "n", "d", "k", "activation", "trial", "seed")
+        return {name: getattr(self, name) for name in names}
 
     @staticmethod
     def _refuse(needed: str, **given: object) -> None:
         for name, value in given.items():
             if value not in (None, ()):
                 raise RangeError(f"expected {name} with {needed} only, got {name} = {value}: leave it out")
+
+
+def searched(found: Sensitivity) -> dict[str, Any]:
+    """The columns that say what a search found."""
+    names = ("value", "upper", "position", "word", "certificate")
+    return {name: getattr(found, name) for name in names} | {"status": str(found.status)}
 
 
 def choice(name: str, value: object, known: Iterable[str]) -> str:
@@ -168,10 +169,7 @@ def choice(name: str, value: object, known: Iterable[str]) -> str:
 
 def whole(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> int:
     """A whole number of that range."""
-    try:
-        number = operator.index(value) if not isinstance(value, bool) else least - 1  # type: ignore[arg-type]
-    except TypeError:
-        number = least - 1
+    number = whole_number(name, value)
     if not least <= number <= most:
         above = "" if most == (1 << 63) - 1 else f" and ≤ {most}"
         raise RangeError(f"expected {name} a whole number ≥ {least}{above}, got {value!r}")

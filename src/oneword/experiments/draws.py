@@ -60,7 +60,7 @@ def draw_text(cell: TextCell) -> Drawn:
     """The text of the trial, each token a word."""
     if cell.words_from != "corpus":
         return Drawn(_SYNTHETIC[cell.words_from](cell.n, cell.d, seed=trial_seed(cell, "text")))
-    tokens, encoder = _tokens(*_source(cell))
+    tokens, encoder = _tokens(cell.corpus, cell.encoder)
     sample = tokens.sample(1, cell.n, seed=cell.seed, trial=cell.trial)
     return Drawn(sample.context(0, encoder, d=cell.d), encoder, tokens.corpus.name)
 
@@ -72,7 +72,7 @@ class Labelled:
     X: Float[Tensor, "texts n d"]
     labels: Int[Tensor, " texts"]
     dropped: int
-    names: dict[str, str | None]
+    names: dict[str, str]
 
 
 def draw_labelled(cell: TextCell, count: int) -> Labelled:
@@ -80,12 +80,12 @@ def draw_labelled(cell: TextCell, count: int) -> Labelled:
     if cell.words_from != "corpus":
         draw = _SYNTHETIC[cell.words_from]
         X = torch.stack([draw(cell.n, cell.d, seed=trial_seed(cell, "text", j)).X for j in range(count)])
-        return Labelled(X, 1 - 2 * (torch.arange(count) % 2), 0, Drawn(Context(X[0])).names())
-    tokens, encoder = _tokens(*_source(cell))
+        return Labelled(X, 1 - 2 * (torch.arange(count) % 2), 0, {})
+    tokens, encoder = _tokens(cell.corpus, cell.encoder)
     sample = tokens.sample(count, cell.n, seed=cell.seed, trial=cell.trial)
     if sample.labels is None:
         raise RangeError(f"expected a corpus with labels, got {tokens.corpus.name}, which has none: choose another")
-    names: dict[str, str | None] = {"encoder": encoder.name, "corpus": tokens.corpus.name}
+    names = {"encoder": encoder.name, "corpus": tokens.corpus.name}
     return Labelled(encoder.embed(sample.ids, d=cell.d), sample.labels, sample.dropped, names)
 
 
@@ -105,10 +105,6 @@ def draw_maps(cell: TextCell) -> Iterator[tuple[int | None, FeatureMap]]:
         yield depth, deepest.truncated(depth)
 
 
-def load_encoder(name: str) -> Encoder:
-    return Encoder.load(name)
-
-
 def prepare(cells: Iterable[Cell]) -> dict[str, Inputs]:
     """Load, download and tokenise once what cells will read, and refuse sizes that an encoder does not have.
 
@@ -126,22 +122,18 @@ def inputs_of(cell: Cell) -> Inputs:
     if encoder_name is None:
         return {}
     if not isinstance(cell, TextCell):
-        return {"encoder": load_encoder(encoder_name).revision}
-    tokens, encoder = _tokens(*_source(cell))
+        return {"encoder": Encoder.load(encoder_name).revision}
+    tokens, encoder = _tokens(cell.corpus, cell.encoder)
     encoder.check_length(cell.n)
     if cell.d > encoder.d:
         raise RangeError(f"expected d up to {encoder.d}, the width of {encoder.name}, got {cell.d}: choose a smaller d")
     return {"encoder": encoder.revision, "corpus": tokens.corpus.fingerprint}
 
 
-def _source(cell: TextCell) -> tuple[str, str]:
-    assert cell.corpus is not None
-    assert cell.encoder is not None
-    return cell.corpus, cell.encoder
-
-
 @lru_cache(maxsize=4)
-def _tokens(corpus: str, encoder: str) -> tuple[TokenisedCorpus, Encoder]:
+def _tokens(corpus: str | None, encoder: str | None) -> tuple[TokenisedCorpus, Encoder]:
     """Kept for the next cell of this process."""
-    loaded = load_encoder(encoder)
+    assert corpus is not None
+    assert encoder is not None
+    loaded = Encoder.load(encoder)
     return Corpus.load(corpus).tokens(loaded), loaded

@@ -72,10 +72,10 @@ class CannotTell(Exception):
     """The rows a claim needs are missing or broken; the text says which."""
 
 
-def judged(name: str, claim: str, predicted: str, judge: Callable[[], Finding], figure: str = "") -> Claim:
-    """The claim with what `judge` finds: an estimate, an answer, and on what it rests."""
+def judged(name: str, claim: str, predicted: str, figure: str, judge: Callable[..., Finding], *given: object) -> Claim:
+    """The claim with what `judge` finds in what it is given: an estimate, an answer, and on what it rests."""
     try:
-        found = judge()
+        found = judge(*given)
     except CannotTell as why:
         return Claim(name, claim, predicted, None, None, None, None, str(why), figure=figure)
     low, high = (x if math.isfinite(x) else None for x in (found.estimate.low, found.estimate.high))

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oneword.checks import shown
+from oneword.checks import described, shown
 from oneword.errors import OnewordError, RangeError, UnknownNameError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap
@@ -68,10 +68,8 @@ class OwnMap:
         """Raise RangeError if the code in this process is not that of the process which made this OwnMap."""
         importable = inspect.getmodule(self.made_from) is not None and _module_of(self.made_from) != "__main__"
         if importable and not self.fingerprint.startswith(SESSION) and fingerprint(self.made_from) != self.fingerprint:
-            raise RangeError(
-                f"expected the code of {self.name} as it was loaded when the run was started, got another version: "
-                "start Python anew"
-            )
+            wanted = f"the code of {self.name} as it was loaded when the run was started"
+            raise RangeError(f"expected {wanted}, got another version: start Python anew")
 
 
 def resolved(maps: object, *, trust_code: bool = False) -> list[str | OwnMap]:
@@ -91,10 +89,8 @@ def resolved(maps: object, *, trust_code: bool = False) -> list[str | OwnMap]:
     own = [one for one in out if isinstance(one, OwnMap)]
     for one in own:
         if any(other.name == one.name and other != one for other in own):
-            raise RangeError(
-                f"expected maps of different names, got two that are called {one.name!r}: name them, "
-                'as in maps={"first": …, "second": …}'
-            )
+            remedy = 'name them, as in maps={"first": …, "second": …}'
+            raise RangeError(f"expected maps of different names, got two that are called {one.name!r}: {remedy}")
     return out
 
 
@@ -113,10 +109,8 @@ def _resolved(name: str, one: object, trust_code: bool) -> str | OwnMap:
         try:
             inspect.signature(one).bind(2, 2, 0)
         except (TypeError, ValueError):
-            raise RangeError(
-                f"expected a factory (n, d, seed) → FeatureMap, got {shown(one)}: give a function of X as "
-                "ModuleFeatures(function)"
-            ) from None
+            remedy = "give a function of X as ModuleFeatures(function)"
+            raise RangeError(f"expected a factory (n, d, seed) → FeatureMap, got {shown(one)}: {remedy}") from None
     name = name or str(getattr(one, "__name__", type(one).__name__))
     if name in registry.MAPS:
         raise RangeError(f"expected a name that no map of the registry has, got {name!r}: choose another")
@@ -131,10 +125,8 @@ def _loaded(place: str, trust_code: bool) -> Any:
     except OnewordError:
         raise
     except Exception as error:  # whatever the import of somebody's module may raise
-        reason = f"{type(error).__name__}: {error}"
-        raise UnknownNameError(
-            f"expected a factory at {place!r}, got none ({' '.join(reason.split())}): correct the name or the module"
-        ) from error
+        none = f"none ({described(error)}): correct the name or the module"
+        raise UnknownNameError(f"expected a factory at {place!r}, got {none}") from error
 
 
 def fingerprint(made_from: object) -> str:

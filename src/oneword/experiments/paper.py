@@ -16,10 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from oneword.errors import UnknownNameError, did_you_mean
 from oneword.experiments.cell import Cell, TextCell, choice
 from oneword.experiments.claims import verdict
-from oneword.experiments.draws import load_encoder
 from oneword.experiments.judging import Claim, write_verdict
 from oneword.experiments.rows import figure_rows, fits
 from oneword.experiments.run import Plan, run
@@ -27,6 +25,7 @@ from oneword.experiments.spec import load_spec
 from oneword.progress import Progress, silent
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
+from oneword.text.encoders import Encoder
 
 WIDTH = 384  # of the default encoder, for which the specs are written
 
@@ -63,10 +62,7 @@ def cells(
     """The cells of the wanted figures, or of all."""
     known = figures(scale)
     for name in wanted:
-        if name not in known:
-            raise UnknownNameError(
-                f"expected figures out of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
-            )
+        choice("figures", name, known)
     given = {"seed": seed, "encoder": encoder, "corpus": corpus, "trials": trials}
     override = {name: value for name, value in given.items() if value is not None}
     made: dict[str, Cell] = {}
@@ -114,7 +110,7 @@ def _specs() -> Traversable:
 
 def _at_width_of(encoder: str, made: Iterable[Cell]) -> Iterator[Cell]:
     """The same shares of the width of another encoder: a quarter, a half, all of it."""
-    width = load_encoder(encoder).d
+    width = Encoder.load(encoder).d
     for cell in made:
         if isinstance(cell, TextCell) and cell.words_from == "corpus":
             as_wide = cell.k == cell.n * cell.d

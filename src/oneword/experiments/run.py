@@ -122,14 +122,17 @@ def sweep(
     | `cluster` | None | the address of a Dask scheduler of your own instead, tcp://host:port |
     | `trust_code` | False | whether maps given as "package.module:factory" may be imported, which runs their code |
     | `progress` | silent | called with the stage ("3 of 8 cells") and the fraction that is done |
-    | `more` | | `depth` of drf, `k`, `activation`, `seed`, `positions`, `search`, `certify`, `baseline`, `changed`, … |
+    | `certify` | None | None: no upper bound; 0: the closed form; 1.2: refined until upper/value ≤ 1.2 |
+    | `search` | "full" | "full" or "quick"; one's own map brings its search by `Search.default_for` |
+    | `more` | | `depth` of drf, `k`, `activation`, `seed`, `positions`, `baseline`, `changed`, `encoder`, `corpus`, … |
 
     Lists are multiplied out. A map of your own is a FeatureMap, which is used in all trials, or a factory
     `(n, d, seed) -> FeatureMap`, which draws one for each trial; `maps={"name": …}` names them. Kept cells of such a
     map are used again only if its code and parameters are the same.
 
-    Returns a table with the columns map, words_from, n, d, trial, value (searched: a lower bound on S), upper
-    (certified), baseline (random changes), predicted (by theory), status and others; NaN where a column does not apply.
+    Returns a table, sorted by the keys of its cells, with the columns map, words_from, n, d, trial, value (searched: a
+    lower bound on S), upper (with `certify`), baseline (random changes), predicted (by theory), status and others; NaN
+    where a column does not apply.
 
     Raises UnknownNameError and RangeError for what cannot be meant, MemoryLimitError for cells that would not fit,
     CellError if some cells failed (the others are done and kept), and BusyError if another run is at work in `out`.

@@ -66,9 +66,8 @@ class SpecFile(FileModel):
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
         if not any(getattr(self, name) for name in TABLES):
-            raise ValueError(
-                f"expected at least one table out of {', '.join(f'[{t}]' for t in TABLES)}, got none: add one"
-            )
+            known = ", ".join(f"[{name}]" for name in TABLES)
+            raise ValueError(f"expected at least one table out of {known}, got none: add one")
         return self
 
 
@@ -82,10 +81,7 @@ class Spec:
 
 
 def load_spec(
-    source: str | os.PathLike[str] | Traversable,
-    override: Mapping[str, Any] | None = None,
-    *,
-    trust_code: bool = False,
+    source: str | os.PathLike[str] | Traversable, override: Mapping[str, Any] | None = None, *, trust_code: bool = False
 ) -> Spec:
     """Read a file.
 
@@ -115,12 +111,8 @@ def load_spec(
 def _overridden(kind: str, table: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     """Where words are synthetic an encoder has no use."""
     from_corpus = kind in ("attention_map", "trained") or "corpus" in str(table.get("words_from", "gaussian"))
-    use = {
-        name: value
-        for name, value in override.items()
-        if name in keys(kind) and (from_corpus or name not in ("encoder", "corpus"))
-    }
-    return {**table, **use}
+    useful = set(keys(kind)) - (set() if from_corpus else {"encoder", "corpus"})
+    return {**table, **{name: value for name, value in override.items() if name in useful}}
 
 
 # From a few lists to many cells: the product of everything that was given as a list. A key that only some cells of the

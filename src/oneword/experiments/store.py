@@ -120,9 +120,8 @@ def opened(out: Path) -> Iterator[None]:
         cells.mkdir(parents=True, exist_ok=True)
         handle = os.open(cells, os.O_RDONLY)
     except OSError as error:
-        raise FileFormatError(
-            f"expected a folder that can be made and written, got {out} ({error.strerror}): choose another"
-        ) from None
+        got = f"{out} ({error.strerror}): choose another"
+        raise FileFormatError(f"expected a folder that can be made and written, got {got}") from None
     try:
         _lock(handle, out)
         for left_over in [*cells.glob(".*.parquet.*"), *out.glob(f".{RESULTS}.*"), *out.glob(".run.json.*")]:
@@ -136,9 +135,7 @@ def _lock(handle: int, out: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise BusyError(
-            f"expected {out} for this run alone, got another one at work in it: wait, or choose another"
-        ) from None
+        raise BusyError(f"expected no other run in {out}, got another one at work: wait, or choose another") from None
     except OSError:
         pass  # a file system without locks
 

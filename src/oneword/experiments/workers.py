@@ -25,6 +25,7 @@ import pyarrow as pa
 import torch
 from threadpoolctl import threadpool_limits
 
+from oneword.checks import described
 from oneword.errors import ClusterError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
@@ -107,7 +108,7 @@ def try_cell(cell: Cell, inputs: Inputs) -> Outcome:
             raise FileFormatError(f"expected the {' and '.join(differ)} that the run was started with, got another one")
         table = do_cell(cell)
     except OnewordError as error:
-        return Outcome(None, reason=_one_line(error))
+        return Outcome(None, reason=described(error))
     return Outcome(table, time.perf_counter() - started)
 
 
@@ -117,7 +118,7 @@ def in_process(cells: Sequence[Cell], inputs: Mapping[str, Inputs]) -> Iterator[
         try:
             outcome = try_cell(cell, inputs[cell.key])
         except Exception as error:  # whatever a cell may raise
-            outcome = Outcome(None, reason=_one_line(error), cause=error)
+            outcome = Outcome(None, reason=described(error), cause=error)
         yield cell, outcome
 
 
@@ -142,7 +143,7 @@ def _task(spec: Mapping[str, Any], own: OwnMap | None, inputs: Inputs) -> Outcom
         if own is not None:
             own.check_unchanged()
     except OnewordError as error:
-        return Outcome(None, reason=_one_line(error))
+        return Outcome(None, reason=described(error))
     return try_cell(from_dict({**spec, **({} if own is None else {"own": own})}), inputs)
 
 
@@ -153,7 +154,7 @@ def _outcome(future: Any) -> Outcome:
     except dask().KilledWorker:
         return Outcome(None, reason="its process died every time, as it does when memory runs out: use fewer workers")
     except Exception as error:  # whatever a cell, or the way to the worker, may raise
-        return Outcome(None, reason=_one_line(error), cause=error)
+        return Outcome(None, reason=described(error), cause=error)
 
 
 @contextmanager
@@ -177,10 +178,9 @@ def local_cluster(count: int) -> Iterator[Client]:
                     )
                     stack.enter_context(cluster)
             except (RuntimeError, OSError, TimeoutError) as error:
-                raise ClusterError(
-                    f"expected {count} worker processes, got none ({_one_line(error)}): use workers=0 or, in a script, "
-                    "put the call under `if __name__ == '__main__':`"
-                ) from None
+                remedy = "use workers=0 or, in a script, put the call under `if __name__ == '__main__':`"
+                none = f"none ({described(error)})"
+                raise ClusterError(f"expected {count} worker processes, got {none}: {remedy}") from None
             yield stack.enter_context(distributed.Client(cluster, set_as_default=False))
 
 
@@ -191,7 +191,7 @@ def remote_cluster(address: str) -> Iterator[Client]:
         try:
             client = dask().Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, TimeoutError, ValueError, TypeError) as error:
-            raise ClusterError(f"expected a Dask scheduler at {address}, got none ({_one_line(error)})") from None
+            raise ClusterError(f"expected a Dask scheduler at {address}, got none ({described(error)})") from None
         with client:
             _check_workers(client, address)
             yield client
@@ -212,15 +212,13 @@ def _check_workers(client: Client, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
     except TimeoutError:
-        raise ClusterError(
-            f"expected a worker at {address}, got none within {_PATIENCE} s: start some with `dask worker {address} "
-            "--nthreads 1`"
-        ) from None
+        remedy = f"start some with `dask worker {address} --nthreads 1`"
+        raise ClusterError(f"expected a worker at {address}, got none within {_PATIENCE} s: {remedy}") from None
     try:
         found = client.run(versions)
     except Exception as error:  # no oneword there, or one that cannot be imported
         wanted = f"oneword {versions()['oneword']} on every worker of {address}"
-        raise ClusterError(f"expected {wanted}, got {_one_line(error)}: install it there") from None
+        raise ClusterError(f"expected {wanted}, got {described(error)}: install it there") from None
     for worker, theirs in found.items():
         differ = [f"{name} {theirs.get(name)}" for name, ours in versions().items() if theirs.get(name) != ours]
         if differ:
@@ -270,8 +268,3 @@ def _silence() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -28,7 +28,8 @@ class Probe(ABC):
     """φ prepared at one text X.
 
     Candidates come in batches: `y` of shape (b, d) with `i` of shape (b,) changes one row each; `y` of shape (b, m, d)
-    with `i` of shape (b, m) changes m distinct rows at once. `y` is the new row itself, not the difference.
+    with `i` of shape (b, m) changes m distinct rows at once. `y` is the new row itself, not the difference. A subclass
+    sets `X` and `norm` in its `__init__`.
     """
 
     X: Float[Tensor, "n d"]

@@ -5,6 +5,7 @@ A Checkpoint is a model with the encoder of its input: the words as the model ta
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 from collections.abc import Iterator
@@ -19,12 +20,12 @@ from jaxtyping import Float
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from oneword.errors import DTypeError, FileFormatError, RangeError
+from oneword.errors import DTypeError, FileFormatError
 from oneword.random import stream
-from oneword.text.encoders import Encoder
+from oneword.text.encoders import Encoder, check_vocabulary
 from oneword.text.families import NO_LIMIT
 from oneword.text.layer0 import Layer0
-from oneword.text.model_folder import POOLING, ModelFolder, locate, unreadable
+from oneword.text.model_folder import POOLING, ModelFolder, locate, read_json, unlimited, unreadable
 from oneword.text.sources import Package
 
 TRANSFORMERS = Package("transformers", "transformers", "hub")
@@ -109,13 +110,11 @@ def _load(
                 f"expected an encoder or a decoder, got {config.model_type}, which is both, in {folder.name}: give its "
                 "encoder by TransformerFeatures.of(model.get_encoder(), tokenizer)"
             )
-        untrained: tuple[str, ...] = ()
         if random_init is None:
             model, untrained = _trained(kind, folder)
         else:
-            model = _drawn(kind, config, random_init)
-    tokenizer = folder.tokenizer()
-    encoder = _encoder(model, tokenizer, name, revision or folder.fingerprint, folder)
+            model, untrained = _drawn(kind, config, random_init), ()
+    encoder = _encoder(model, folder.tokenizer(), name, revision or folder.fingerprint, folder)
     shown = name if random_init is None else f"{name} re-initialised (seed {random_init})"
     model.requires_grad_(False).eval().to(dtype=dtype, device=device)
     causal = masks_the_future(getattr(model, "base_model", model), encoder)
@@ -142,12 +141,8 @@ def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
     weights = next(model.parameters())
     if weights.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         raise DTypeError(f"expected a model in 16, 32 or 64 bits, got {weights.dtype}: convert it with model.float()")
-    own = Tokenizer.from_str(backend.to_str())
-    own.no_truncation()
-    own.no_padding()
-    name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
-    name = Path(name).name
-    encoder = _encoder(model, own, name, _fingerprint(model), None)
+    name = Path(str(getattr(model.config, "_name_or_path", "") or type(model).__name__)).name
+    encoder = _encoder(model, unlimited(Tokenizer.from_str(backend.to_str())), name, _fingerprint(model), None)
     causal = masks_the_future(getattr(model, "base_model", model), encoder)
     return Checkpoint(name, model.eval(), encoder, pooling or usual_pooling(causal))
 
@@ -205,23 +200,12 @@ def _drawn(kind: Any, config: Any, seed: int) -> Any:
 def _encoder(model: Any, tokenizer: Tokenizer, name: str, revision: str, folder: ModelFolder | None) -> Encoder:
     words = model.get_input_embeddings()
     table = words.weight.detach() if type(words) is nn.Embedding else _through(words)
-    needed = 1 + max(tokenizer.get_vocab().values(), default=0)
-    if needed > len(table):
-        raise FileFormatError(
-            f"expected a tokenizer of at most {len(table)} tokens, as many as there are embeddings, got {needed} in "
-            f"{name}: give the tokenizer of this model"
-        )
+    check_vocabulary(tokenizer, len(table), name)
     pad = getattr(model.config, "pad_token_id", None)
-    return Encoder(
-        name=name,
-        revision=revision,
-        tokenizer=tokenizer,
-        layer0=Layer0(table.cpu().clone(), rescaled=False),  # as stored, whatever the model is cast to
-        layer="input",
-        longest=_longest(model),
-        pad=pad if isinstance(pad, int) and 0 <= pad < len(table) else 0,
-        folder=None if folder is None else folder.path,
-    )
+    pad = pad if isinstance(pad, int) and 0 <= pad < len(table) else 0
+    layer0 = Layer0(table.cpu().clone(), rescaled=False)  # as stored, whatever the model is cast to
+    path = None if folder is None else folder.path
+    return Encoder(name, revision, tokenizer, layer0, "input", longest=_longest(model), pad=pad, folder=path)
 
 
 def _through(words: nn.Module) -> Tensor:
@@ -280,7 +264,7 @@ def said_pooling(folder: ModelFolder, causal: bool) -> str:
         path = place / POOLING
         if not path.is_file():
             continue
-        said = _json(path)
+        said = read_json(path)
         chosen = said.get("pooling_mode") or [
             key for key, value in said.items() if key.startswith("pooling_mode_") and value is True
         ]
@@ -306,15 +290,8 @@ def _after_pooling(place: Path) -> list[str]:
     path = place / "modules.json"
     if not path.is_file():
         return []
-    kinds = [str(part.get("type", "")).rpartition(".")[2] for part in _json(path)]
+    kinds = [str(part.get("type", "")).rpartition(".")[2] for part in read_json(path)]
     return [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
 
 
 # Around transformers ------------------------------------------------------------------------------------------------
@@ -365,17 +342,7 @@ def _unknown(folder: ModelFolder, error: Exception) -> FileFormatError:
 
 def _fingerprint(model: Any) -> str:
     """A version for a model that came without files: its settings, and the sum of its weights."""
-    import hashlib
-
     digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True, default=str).encode())
     for name, weights in model.named_parameters():
         digest.update(f"{name} {float(weights.detach().double().abs().sum()):.17g}".encode())
     return "sha256:" + digest.hexdigest()[:16]
-
-
-def check_window(encoder: Encoder, n: int) -> None:
-    """Refuse a text longer than the model's window."""
-    if n > encoder.longest:
-        raise RangeError(
-            f"expected at most {encoder.longest} tokens, the window of {encoder.name}, got {n}: shorten the text"
-        )

@@ -42,9 +42,8 @@ class Selection:
         chosen, last = OUTPUTS[output], layers_of(checkpoint)
         where = last if layer is None else whole_number("layer", layer)
         if not chosen.first_layer <= where <= last:
-            raise RangeError(
-                f"expected layer from {chosen.first_layer} to {last}, the layers of {checkpoint.name}, got {where}"
-            )
+            there = f"{chosen.first_layer} to {last}"
+            raise RangeError(f"expected layer from {there}, the layers of {checkpoint.name}, got {where}")
         if head is not None:
             heads = int(checkpoint.config.num_attention_heads)
             if not chosen.has_heads:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from oneword.checks import check_floating, check_string, whole_number
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, check_matches
-from oneword.maps.checkpoints import Checkpoint, accepts, check_window, eager, given_checkpoint, load_checkpoint
+from oneword.maps.checkpoints import Checkpoint, accepts, eager, given_checkpoint, load_checkpoint
 from oneword.maps.outputs import AS_THE_MODEL_POOLS, listed
 from oneword.maps.selection import Selection, blocks_of, check_head, classifies, layers_of, part_of, sees_no_constant
 from oneword.progress import Progress, silent
@@ -116,12 +116,7 @@ class TransformerFeatures(FeatureMap):
         return cls(checkpoint, Selection.of(checkpoint, output, layer, head, module))
 
     def select(
-        self,
-        *,
-        layer: int | None = None,
-        output: str | None = None,
-        head: int | None = None,
-        module: str | None = None,
+        self, *, layer: int | None = None, output: str | None = None, head: int | None = None, module: str | None = None
     ) -> TransformerFeatures:
         """The same weights and another selection: what is not given is as before, but for `head` and `module`."""
         chosen = output or self.selection.output.name
@@ -192,14 +187,10 @@ class TransformerFeatures(FeatureMap):
             "causal": self.causal,
             "precision": str(self.precision).removeprefix("torch."),
         }
-        where_known = {
-            "pooling": self.pooling,
-            "centred": self._centred if asked.source == "logits" else None,
-            "head": asked.head,
-            "module": asked.module,
-            "random_init": self.checkpoint.random_init,
-        }
-        return about | {name: value for name, value in where_known.items() if value is not None}
+        centred = self._centred if asked.source == "logits" else None
+        more = {"pooling": self.pooling, "centred": centred, "head": asked.head, "module": asked.module}
+        more["random_init"] = self.checkpoint.random_init
+        return about | {name: value for name, value in more.items() if value is not None}
 
     # Texts ----------------------------------------------------------------------------------------------------------
 
@@ -234,9 +225,7 @@ class TransformerFeatures(FeatureMap):
                 f"{asked.module or asked.output.name!r}: use .select(output='pooled')"
             )
         if asked.source == "logits" and not self.causal and not classifies(self.checkpoint):
-            raise RangeError(
-                f"expected one vector a text, got logits of every word of {self.name}: use output='pooled'"
-            )
+            raise RangeError(f"expected one vector a text, got logits of every word of {self.name}: take 'pooled'")
         if not texts:
             raise TextError("expected at least one text, got none")
         for text in texts:
@@ -244,7 +233,7 @@ class TransformerFeatures(FeatureMap):
         found = self.encoder.tokenizer.encode_batch(list(texts))
         groups: dict[int, list[int]] = {}
         for k, each in enumerate(found):
-            check_window(self.encoder, len(each.ids))
+            self.encoder.check_length(len(each.ids))
             groups.setdefault(len(each.ids), []).append(k)
         out: dict[int, Tensor] = {}
         table, done, total = self.encoder.layer0.word, 0, sum(len(each.ids) for each in found)
@@ -282,7 +271,7 @@ class TransformerFeatures(FeatureMap):
         self._check(X)
         n, pad = len(X), self.encoder.layer0.word[self.encoder.pad].to(X)
         longer = torch.cat([X, pad.expand(count, -1)])[None]
-        check_window(self.encoder, n + count)
+        self.encoder.check_length(n + count)
         made = self._answer(longer, n, (torch.arange(n + count, device=X.device) < n).long()[None])[0].to(self.dtype)
         return made - made.mean(-1, keepdim=True) if self._centred else made
 
@@ -373,7 +362,7 @@ class TransformerFeatures(FeatureMap):
 
     def _check(self, X: Tensor) -> None:
         check_matches(X, torch.empty(0, dtype=self.dtype, device=self.device), self.encoder.d)
-        check_window(self.encoder, X.shape[-2])
+        self.encoder.check_length(X.shape[-2])
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         raise DTypeError(

@@ -8,48 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LIGHT = {
-    "paper": "#fdfdfb",
-    "raised": "#f4f3ee",  # cards, quoted texts
-    "ink": "#1c1d21",
-    "muted": "#5f616a",  # notes, axes
-    "grid": "#e4e3dd",
-    "accent": "#0068a6",  # links, focus
-    "holds": "#00694c",
-    "fails": "#b23c00",
-    "open": "#6547a8",
-    "word": "#e69f00",  # the shade of a word that is sensitive
-    "heat": "#56b4e9",  # the darkest cell of a heat map with numbers
-    "deep": "#005f99",  # of one without
-    "blue": "#0072b2",
-    "vermilion": "#d55e00",
-    "green": "#009e73",
-    "purple": "#cc79a7",
-    "orange": "#e69f00",
-    "sky": "#56b4e9",
-    "grey": "#5c5c5c",
+PALETTE = {  # by role: on light paper, on dark
+    "paper": ("#fdfdfb", "#16171b"),
+    "raised": ("#f4f3ee", "#202228"),  # cards, quoted texts
+    "ink": ("#1c1d21", "#e9e8e4"),
+    "muted": ("#5f616a", "#a5a7b0"),  # notes, axes
+    "grid": ("#e4e3dd", "#34363f"),
+    "accent": ("#0068a6", "#62bbee"),  # links, focus
+    "holds": ("#00694c", "#4cc9a0"),
+    "fails": ("#b23c00", "#ff8a5c"),
+    "open": ("#6547a8", "#c3b0f5"),
+    "word": ("#e69f00", "#e69f00"),  # the shade of a word that is sensitive
+    "heat": ("#56b4e9", "#00639c"),  # the darkest cell of a heat map with numbers
+    "deep": ("#005f99", "#62bbee"),  # of one without
+    "blue": ("#0072b2", "#3b8ae6"),
+    "vermilion": ("#d55e00", "#e5651a"),
+    "green": ("#009e73", "#62b78a"),
+    "purple": ("#cc79a7", "#c974ab"),
+    "orange": ("#e69f00", "#f0b83a"),
+    "sky": ("#56b4e9", "#4cc4f5"),
+    "grey": ("#5c5c5c", "#bdbdbd"),
 }
-DARK = {
-    "paper": "#16171b",
-    "raised": "#202228",
-    "ink": "#e9e8e4",
-    "muted": "#a5a7b0",
-    "grid": "#34363f",
-    "accent": "#62bbee",
-    "holds": "#4cc9a0",
-    "fails": "#ff8a5c",
-    "open": "#c3b0f5",
-    "word": "#e69f00",
-    "heat": "#00639c",
-    "deep": "#62bbee",
-    "blue": "#3b8ae6",
-    "vermilion": "#e5651a",
-    "green": "#62b78a",
-    "purple": "#c974ab",
-    "orange": "#f0b83a",
-    "sky": "#4cc4f5",
-    "grey": "#bdbdbd",
-}
+LIGHT, DARK = ({role: both[k] for role, both in PALETTE.items()} for k in (0, 1))
 PRINT = LIGHT | {"paper": "#ffffff", "ink": "#000000", "muted": "#000000"}  # figures; pages have a softer black
 TINTS = {"light": 78, "dark": 46}  # per cent of `word` in the strongest shade: text on it stays readable
 SERIES = ("blue", "vermilion", "green", "purple", "orange", "grey")  # curves beside each other, in this order

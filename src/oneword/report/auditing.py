@@ -9,11 +9,9 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.table import Table
 from rich.text import Text
 
-from oneword.report.table import SIGNS, shown
-from oneword.report.words.terminal import visible
+from oneword.report.table import SIGNS, grid, shown, visible
 
 Line = Mapping[str, Any]
 
@@ -159,30 +157,19 @@ class AuditView:
             yield Text(f"· {visible(note)}", style="dim")
 
     def _types(self, model: str, *, wide: bool) -> RenderableType:
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name in ("edit", "kind"):
-            grid.add_column(name, no_wrap=True)
-        for name in ("edits", "change", *(("cosine",) if wide else ()), "AUC against noise", "∝ n^", "chunk ≤"):
-            grid.add_column(name, justify="right", no_wrap=True)
-        chunks = {line["type"]: line for line in lines_of(self.tables["chunks"], model)}
-        for line in lines_of(self.tables["types"], model):
-            signal = line["kind"] == "signal"
-            unseen = bool(line["edits"]) and line["unseen"] == line["edits"]
-            change, decay = shown(line["change"], 3), shown(line["decay"], 2)
-            if wide:
-                change = bracketed(line["change"], line["change_low"], line["change_high"], 3)
-                decay = bracketed(line["decay"], line["decay_low"], line["decay_high"])
-            grid.add_row(
-                Text(visible(str(line["type"]))),
-                Text(line["kind"], style="bold" if signal else "dim"),
-                str(line["edits"]),
-                ("not seen by the tokenizer" if wide else "not seen") if unseen else change,
-                *([shown(line["cosine"], 3)] if wide else []),
-                _auc(line) if signal else Text(""),
-                decay,
-                Text(chunk_shown(chunks[line["type"]]) if line["type"] in chunks else ""),  # no markup: "[none, 56]"
-            )
-        return grid
+        rows = []
+        for line in rows_of(self.tables, model):
+            change, decay = line["change_shown"], line["decay_shown"]
+            if not wide:
+                change, decay = shown(line["change"], 3), shown(line["decay"], 2)
+            if line["hidden"]:
+                change = "not seen by the tokenizer" if wide else "not seen"
+            kind = Text(line["kind"], style="bold" if line["kind"] == "signal" else "dim")
+            colour = "green" if line["auc_low"] > 0.5 else "red" if line["auc_high"] < 0.5 else ""
+            auc, cosine = Text(line["auc_shown"], style=colour), [shown(line["cosine"], 3)] * wide
+            rows.append([line["type"], kind, str(line["edits"]), change, *cosine, auc, decay, line["chunk_shown"]])
+        titles = ["edit", "kind", "edits", "change", *["cosine"] * wide, "AUC against noise", "∝ n^", "chunk ≤"]
+        return grid(titles, rows, left=("edit", "kind"), no_wrap=True)
 
     def _examples(self, model: str) -> Iterator[RenderableType]:
         worst = of_model(self.tables["worst"], model)
@@ -192,9 +179,8 @@ class AuditView:
                 continue
             yield Text(f"{title} ({visible(model)})", style="bold")
             for line in some.to_dict("records"):
-                out = Text(
-                    f"  {line['type']:<12} {shown(line['change'], 3)}, {shown(line['times_noise'], 2)}× the noise  "
-                )
+                change, times = shown(line["change"], 3), shown(line["times_noise"], 2)
+                out = Text(f"  {line['type']:<12} {change}, {times}× the noise  ")
                 was, became = _flat(line["was"]), _flat(line["became"])
                 space = " " if (was or became).endswith(" ") else ""  # outside of the brackets
                 out.append(_flat(line["left"])[-24:], style="dim").append(_marked(was.strip(), became.strip()))
@@ -202,31 +188,20 @@ class AuditView:
         yield Text()
 
     def _verdicts(self) -> RenderableType:
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name in ("", "model", "threshold", "why"):
-            grid.add_column(name)
+        rows = []
         for line in self.tables["verdicts"].to_dict("records"):
             style = "green" if line["passed"] else "bold red"
-            grid.add_row(
-                Text(SIGNS[bool(line["passed"])], style=style),
-                Text(visible(line["model"])),
-                Text(visible(line["what"])),
-                Text(visible(line["why"]), style="" if line["passed"] else style),
-            )
-        return grid
-
-
-def _auc(line: Line) -> Text:
-    style = "green" if line["auc_low"] > 0.5 else "red" if line["auc_high"] < 0.5 else ""
-    return Text(bracketed(line["auc"], line["auc_low"], line["auc_high"]), style=style)
+            why = Text(visible(line["why"]), style="" if line["passed"] else style)
+            rows.append([Text(SIGNS[bool(line["passed"])], style=style), line["model"], line["what"], why])
+        titles = ("", "model", "threshold", "why")
+        return grid(titles, rows, left=titles)
 
 
 def _marked(was: str, became: str) -> Text:
     """⟨4→5⟩, ⟨+not⟩, ⟨−,⟩: to be read without colours, too."""
     sign = "→" if was and became else "+" if became else "−"
-    return Text.assemble(
-        "⟨", (was, "red") if became else "", sign, (became, "bold green") if became else (was, "red"), "⟩"
-    )
+    old, new = (was, "red"), (became, "bold green")
+    return Text.assemble("⟨", old if became else "", sign, new if became else old, "⟩")
 
 
 def _flat(text: str) -> str:

@@ -10,11 +10,10 @@ import pandas as pd
 
 from oneword.checks import shortened
 from oneword.plot import Axis, Look, Mark, Panel, numbers
+from oneword.plot.description import Numbers
 from oneword.plot.look import series_look
 from oneword.report.auditing import SHORT_NAMES, advice, bracketed, lines_of, meanings, models_of, of_model, rows_of
 from oneword.report.templating import facts, write_page
-
-TEMPLATE = "audit.html.j2"
 
 
 def render(
@@ -25,19 +24,17 @@ def render(
     models = models_of(types)
     unit = " or ".join(dict.fromkeys(tables["chunks"]["unit"])) or "tokens"
     signals = list(dict.fromkeys(types.loc[types["kind"] == "signal", "type"]))
-    heard = [hearing(lengths, name, about["share"], unit) for name in signals]
-    moved = [changes(lengths, tables["noise"], model, unit) for model in models]
-    against_noise = aucs(types)
+    signal_aucs = aucs(types)
     return write_page(
-        TEMPLATE,
+        "audit.html.j2",
         path,
         cards=list(_cards(tables, about)),
         failed=int((~verdicts["passed"].astype(bool)).sum()),
         verdicts=verdicts.to_dict("records"),
-        aucs=against_noise,
-        aucs_height=aucs_height(against_noise),
-        heard=[panel for panel in heard if panel is not None],
-        moved=[panel for panel in moved if panel is not None],
+        aucs=signal_aucs,
+        aucs_height=aucs_height(signal_aucs),
+        heard=list(filter(None, (hearing(lengths, name, about["share"], unit) for name in signals))),
+        moved=list(filter(None, (changes(lengths, tables["noise"], model, unit) for model in models))),
         advice=[(model, [advice(line, about["share"]) for line in lines_of(tables["chunks"], model)])
                 for model in models],
         rows=[(model, list(rows_of(tables, model))) for model in models],
@@ -59,11 +56,11 @@ def _cards(tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any]) -> Iter
         for line in signals.to_dict("records"):
             what = SHORT_NAMES.get(line["type"], line["type"])
             chunks = [each for each in lines_of(tables["chunks"], model) if each["type"] == line["type"]]
-            said = [advice(each, about["share"]) for each in chunks]
+            said = "".join(advice(each, about["share"]) for each in chunks).capitalize()
             yield {
                 "value": f"{line['auc']:.2f}",
                 "label": f"{model}: AUC of “{what}” against noise",
-                "note": f"95 % interval {line['auc_low']:.2f} to {line['auc_high']:.2f}. " + "".join(said).capitalize(),
+                "note": f"95 % interval {line['auc_low']:.2f} to {line['auc_high']:.2f}. {said}",
             }
 
 
@@ -90,7 +87,6 @@ def _facts(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
-INTERVAL = "95 % interval"
 ROW = 18.0  # pixels of a line of the plot of AUCs
 NOISE = Look("noise: quartiles and median", "grey")
 LIMIT = Look("", "ink")
@@ -104,24 +100,30 @@ def aucs(types: pd.DataFrame) -> Panel:
     for k, model in enumerate(models):
         own = of_model(signals, model)
         aside = 0.7 * ((k + 0.5) / len(models) - 0.5)
-        marks.append(
-            Mark(
-                "dots",
-                numbers(own["auc"]),
-                numbers(names.index(name) + aside for name in own["type"]),
-                series_look(k, model),
-                model,
-                low=numbers(own["auc_low"]),
-                high=numbers(own["auc_high"]),
-                interval=INTERVAL,
-                whiskers=True,
-                horizontal=True,
-            )
-        )
+        at = numbers(names.index(name) + aside for name in own["type"])
+        marks.append(_dots(own, "auc", at, series_look(k, model), horizontal=True))
     said = tuple(shortened(SHORT_NAMES.get(name, name), 14) for name in names)
-    x = Axis("AUC; 0.5: no difference from noise", at=QUARTERS, names=_plain(QUARTERS), low=0, high=1)
-    return Panel(
-        "AUC of each signal against the noise, with intervals", x, Axis("", names=said, reverse=True), tuple(marks)
+    ticks = tuple(f"{value:g}" for value in QUARTERS)
+    x = Axis("AUC; 0.5: no difference from noise", at=QUARTERS, names=ticks, low=0, high=1)
+    y = Axis("", names=said, reverse=True)
+    return Panel("AUC of each signal against the noise, with intervals", x, y, tuple(marks))
+
+
+def _dots(table: pd.DataFrame, column: str, at: Numbers, look: Look, *, horizontal: bool = False) -> Mark:
+    """The values of a column with their intervals, each at a place along the other axis."""
+    values, low, high = (numbers(table[column + end]) for end in ("", "_low", "_high"))
+    x, y = (values, at) if horizontal else (at, values)
+    return Mark(
+        "dots",
+        x,
+        y,
+        look,
+        look.name,
+        low=low,
+        high=high,
+        interval="95 % interval",
+        whiskers=True,
+        horizontal=horizontal,
     )
 
 
@@ -163,20 +165,10 @@ def hearing(lengths: pd.DataFrame, type: str, wanted: float, unit: str) -> Panel
         # Else intervals of several models hide each other.
         aside = (sizes[-1] / sizes[0]) ** (0.018 * (k - (len(models) - 1) / 2))
         at, look = numbers(aside * line["length"]), series_look(k, model)
-        marks += [
-            Mark("line", at, numbers(line["falling"]), look),
-            Mark(
-                "dots", at, numbers(line["share"]), look, model, low=numbers(line["share_low"]),
-                high=numbers(line["share_high"]), interval=INTERVAL, whiskers=True,
-            ),
-        ]  # fmt: skip
+        marks += [Mark("line", at, numbers(line["falling"]), look), _dots(line, "share", at, look)]
     y = Axis("share of texts", at=QUARTERS, names=tuple(f"{share:.0%}" for share in QUARTERS), low=0, high=1)
     return Panel(f"Texts that hear: {SHORT_NAMES.get(type, type)}", _lengths(sizes, unit), y, tuple(marks))
 
 
 def _lengths(sizes: Sequence[int], unit: str) -> Axis:
     return Axis(unit, log=True, at=numbers(sizes))
-
-
-def _plain(values: Sequence[float]) -> tuple[str, ...]:
-    return tuple(f"{value:g}" for value in values)

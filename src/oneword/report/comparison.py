@@ -20,8 +20,8 @@ from rich.text import Text
 
 from oneword.checks import one_line, shortened
 from oneword.plot import Heat
-from oneword.report.table import shown
-from oneword.report.words.terminal import heat_style, visible
+from oneword.report.table import grid, shown, to_records, visible
+from oneword.report.words.terminal import heat_style
 
 Tables = Mapping[str, pd.DataFrame]
 Line = Mapping[str, Any]
@@ -29,19 +29,8 @@ Line = Mapping[str, Any]
 
 def label(line: Line) -> str:
     """A pair of words: one word where both texts have it, else what became of it."""
-    if line["how"] == "equal":
-        return str(line["word_a"])
-    return f"{line['word_a'] if known(line['word_a']) else '∅'} → {line['word_b'] if known(line['word_b']) else '∅'}"
-
-
-def known(word: object) -> bool:
-    return isinstance(word, str)
-
-
-def lines(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table as plain values; missing values are None."""
-    plain = table.astype(object).where(table.notna(), None)
-    return [{str(name): value for name, value in line.items()} for line in plain.to_dict("records")]
+    a, b = (line[side] if isinstance(line[side], str) else "∅" for side in ("word_a", "word_b"))
+    return a if line["how"] == "equal" else f"{a} → {b}"
 
 
 def names_of(texts: Sequence[str], most: int = 60) -> tuple[str, str]:
@@ -55,8 +44,8 @@ def names_of(texts: Sequence[str], most: int = 60) -> tuple[str, str]:
 def maps_of(tables: Tables) -> list[tuple[int, int | None]]:
     """Which attention maps there are, as layer and head (None: the mean over heads), in the order of the layers."""
     each = tables["attention"][["layer", "head"]].drop_duplicates()
-    found = [(int(line["layer"]), None if line["head"] is None else int(line["head"])) for line in lines(each)]
-    return sorted(found, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
+    ordered = each.sort_values(["layer", "head"], na_position="first")
+    return [(line["layer"], line["head"]) for line in to_records(ordered)]
 
 
 def map_name(layer: int, head: int | None) -> str:
@@ -75,21 +64,22 @@ def attention_of(tables: Tables, text: str, layer: int, head: int | None) -> Hea
 
 def difference_of(tables: Tables, a: Heat, b: Heat) -> Heat:
     """What the second text pays more, pair by pair; NaN in the rows of words without counterpart."""
-    places = lines(tables["pairs"])
 
-    def paid(heat: Heat, source: int, target: int | None) -> float:
-        return 0.0 if target is None else heat.weights[source][target]
+    def placed(heat: Heat, side: str) -> np.ndarray:
+        """The same weights pair by pair: 0 to a word that this text does not have, NaN from it."""
+        weights = np.pad(np.array(heat.weights), (0, 1))
+        weights[-1] = math.nan
+        places = tables["pairs"][side].fillna(-1).to_numpy(dtype=int)
+        return weights[np.ix_(places, places)]
 
-    rows = [
-        tuple(
-            math.nan
-            if None in (source["a"], source["b"])
-            else paid(b, source["b"], target["b"]) - paid(a, source["a"], target["a"])
-            for target in places
-        )
-        for source in places
-    ]
-    return Heat(tuple(map(label, places)), tuple(rows))
+    rows = placed(b, "b") - placed(a, "a")
+    return Heat(tuple(map(label, to_records(tables["pairs"]))), tuple(map(tuple, rows.tolist())))
+
+
+def changes_of(tables: Tables) -> tuple[pd.DataFrame, float]:
+    """How far each pair of words (column) moved after each layer (row), and the largest of these numbers, never 0."""
+    square = tables["moved"].pivot(index="layer", columns="pair", values="change")
+    return square, float(np.nanmax(square.to_numpy(), initial=0.0)) or 1.0
 
 
 def largest(heats: Sequence[Heat]) -> float:
@@ -101,7 +91,7 @@ def most_moved(tables: Tables, *, kept: bool) -> Line | None:
     """The layer and word that moved most, among the words that both texts have or those that changed."""
     moved = tables["moved"]
     some = moved[~moved["special"] & ((moved["how"] == "equal") == kept) & moved["change"].notna()]
-    return next(iter(lines(some.sort_values("change", ascending=False, kind="stable").head(1))), None)
+    return next(iter(to_records(some.sort_values("change", ascending=False, kind="stable").head(1))), None)
 
 
 def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
@@ -131,15 +121,13 @@ def notebook(texts: Sequence[str], tables: Tables, about: Mapping[str, Any]) -> 
 
     Of long texts it shows the words that moved most.
     """
-    words = {line["pair"]: label(line) for line in lines(tables["pairs"])}
-    moved = tables["moved"].pivot(index="pair", columns="layer", values="change")
-    kept = moved.loc[moved.max(axis=1).nlargest(_MOST_ROWS).index.sort_values()]
-    changes = kept.to_numpy(dtype=float)
-    most = float(np.nanmax(changes, initial=0.0)) or 1.0
-    rows = [(words[pair], [_shaded(x, most) for x in row]) for pair, row in zip(kept.index, changes, strict=True)]
+    words = {line["pair"]: label(line) for line in to_records(tables["pairs"])}
+    moved, most = changes_of(tables)
+    kept = moved.max().nlargest(_MOST_ROWS).index.sort_values()
+    rows = [(words[pair], [_shaded(x, most) for x in moved[pair]]) for pair in kept]
     whole = ("whole", "pooled", "attention")
     rows += [(name, [f"<td>{shown(x, 2)}" for x in tables["layers"][name]]) for name in whole]
-    head = "".join(f"<th>{layer}" for layer in moved.columns)
+    head = "".join(f"<th>{layer}" for layer in moved.index)
     body = "".join(f"<tr><th>{escape(name)}{''.join(cells)}" for name, cells in rows)
     names = escape(" → ".join(names_of(texts)))
     said = f"{escape(about['model'])}: how far each word and the whole text moved after each layer"
@@ -187,11 +175,11 @@ class CompareView:
 
     def _sentences(self, width: int) -> Iterator[Text]:
         """Both texts, one above the other, words on a background by how far they moved in the end."""
-        last = int(self.tables["moved"]["layer"].max())
-        moved = {line["pair"]: line["change"] for line in self._moved() if line["layer"] == last}
-        most = max((x for x in moved.values() if x), default=0) or 1.0
+        changes, _ = changes_of(self.tables)
+        last, moved = changes.index[-1], changes.iloc[-1].dropna().to_dict()
+        most = max(moved.values(), default=0) or 1.0
         above, below = Text(), Text()
-        for pair in lines(self.tables["pairs"]):
+        for pair in to_records(self.tables["pairs"]):
             if pair["special"]:
                 continue
             words = [visible(pair[side] or "") for side in ("word_a", "word_b")]
@@ -207,39 +195,26 @@ class CompareView:
 
     def _layers(self, width: int) -> Iterator[RenderableType]:
         """Layers down; across, the whole text and as many words as there is room for, those that moved most."""
-        moved = self._moved()
-        names = {line["pair"]: visible(label(line)) for line in lines(self.tables["pairs"])}
-        reach: dict[int, float] = {}
-        for line in moved:
-            reach[line["pair"]] = max(reach.get(line["pair"], 0.0), line["change"] or 0.0)
+        moved, most = changes_of(self.tables)
+        names = {line["pair"]: visible(label(line)) for line in to_records(self.tables["pairs"])}
         chosen: list[int] = []
         room = width - _FIRST
-        for pair in sorted(reach, key=lambda each: -reach[each]):
+        for pair in moved.max().fillna(0.0).sort_values(ascending=False, kind="stable").index:
             room -= max(_COLUMN, len(names[pair]) + 2)
             if room < 0 and chosen:
                 break
             chosen.append(pair)
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for title in ("layer", "whole", "pooled", "attention"):
-            grid.add_column(title, justify="right", no_wrap=True)
-        for pair in sorted(chosen):
-            grid.add_column(Text(names[pair]), justify="right", no_wrap=True)
-        most = max(reach.values(), default=0.0) or 1.0
-        change = {(line["layer"], line["pair"]): line["change"] for line in moved}
-        for line in lines(self.tables["layers"]):
-            words = [_number(change[line["layer"], pair], most) for pair in sorted(chosen)]
-            grid.add_row(
-                str(line["layer"]),
-                shown(line["whole"], 2),
-                shown(line["pooled"], 2),
-                shown(line["attention"], 2),
-                *words,
-            )
-        yield grid
-        if len(chosen) < len(reach):
-            yield Text(
-                f"… and {len(reach) - len(chosen)} words that moved less: pages and tables show them", style="dim"
-            )
+        chosen.sort()
+        rows = []
+        for line in to_records(self.tables["layers"]):
+            whole = [shown(line[name], 2) for name in ("whole", "pooled", "attention")]
+            words = [_number(x, most) for x in moved.loc[line["layer"], chosen]]
+            rows.append([str(line["layer"]), *whole, *words])
+        titles = ["layer", "whole", "pooled", "attention", *(Text(names[pair]) for pair in chosen)]
+        yield grid(titles, rows, no_wrap=True)
+        left_out = moved.shape[1] - len(chosen)
+        if left_out:
+            yield Text(f"… and {left_out} words that moved less: pages and tables show them", style="dim")
 
     def _said(self) -> Iterator[Text]:
         """Which layer and word moved most."""
@@ -248,14 +223,11 @@ class CompareView:
             if line is not None:
                 word, layer = visible(label(line)), line["layer"]
                 yield Text(f"moved most, {what}: “{word}”, by {shown(line['change'], 2)} at layer {layer}")
-        head = next(iter(lines(self.tables["heads"].sort_values("change", ascending=False).head(1))))
+        head = next(iter(to_records(self.tables["heads"].sort_values("change", ascending=False).head(1))))
         yield Text(
             f"attention moved most: head {head['head']} of layer {head['layer']}, by {shown(head['change'], 2)} on "
             "average over words"
         )
-
-    def _moved(self) -> list[dict[str, Any]]:
-        return lines(self.tables["moved"])
 
     # Attention ------------------------------------------------------------------------------------------------------
 
@@ -279,52 +251,42 @@ class CompareView:
     # Answers --------------------------------------------------------------------------------------------------------
 
     def _answers(self) -> Iterator[RenderableType]:
-        (apart,) = lines(self.tables["divergence"])
+        (apart,) = to_records(self.tables["divergence"])
         first = "another one comes first" if apart["flips"] else "the same one comes first"
-        yield Text(f"next token: {first}; {_apart(apart)}", style="bold")
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for title in ("rank", "first text", "p", "p after the other", "second text", "p", "p after the other"):
-            grid.add_column(title, justify="left" if title.endswith("text") else "right")
+        kl = f"KL(a‖b) = {shown(apart['kl_ab'])}, KL(b‖a) = {shown(apart['kl_ba'])}"
+        distances = f"{kl}, JS = {shown(apart['js'])}, TV = {shown(apart['tv'])}"
+        yield Text(f"next token: {first}; {distances}", style="bold")
+        titles = ("rank", "first text", "p", "p after the other", "second text", "p", "p after the other")
         both = [self.tables["answers"][self.tables["answers"]["text"] == text] for text in ("a", "b")]
-        for a, b in zip(*map(lines, both), strict=True):
-            cells = [[repr(side["answer"]), shown(side["probability"]), shown(side["elsewhere"])] for side in (a, b)]
-            grid.add_row(str(a["rank"]), *(Text(visible(cell)) for side in cells for cell in side))
-        yield grid
+        rows = [
+            [str(a["rank"])]
+            + [cell for x in (a, b) for cell in (repr(x["answer"]), shown(x["probability"]), shown(x["elsewhere"]))]
+            for a, b in zip(*map(to_records, both), strict=True)
+        ]
+        yield grid(titles, rows, left=("first text", "second text"))
         yield Text()
 
     def _flips(self) -> Iterator[RenderableType]:
-        grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for title in ("prompt", "word", "answer", "p", "word", "answer", "p", "flips", "JS", "TV"):
-            grid.add_column(title, justify="right" if title in ("p", "JS", "TV") else "left", overflow="fold")
-        found = lines(self.tables["flips"])
+        found = to_records(self.tables["flips"])
+        rows = []
         for line in found:
-            sides = [
-                (line[f"word_{s}"], repr(line[f"answer_{s}"]), shown(line[f"probability_{s}"])) for s in ("a", "b")
-            ]
+            a, b = ((line[f"word_{s}"], repr(line[f"answer_{s}"]), shown(line[f"probability_{s}"])) for s in ("a", "b"))
             flips = "yes" if line["flips"] else "no"
-            cells = [line["prompt"], *sides[0], *sides[1], flips, shown(line["js"]), shown(line["tv"])]
-            grid.add_row(*(Text(visible(cell)) for cell in cells))
+            rows.append([line["prompt"], *a, *b, flips, shown(line["js"]), shown(line["tv"])])
         count = sum(line["flips"] for line in found)
         yield Text(f"the answer flips with the word in {count} of {len(found)} pairs of prompts", style="bold")
-        yield grid
+        titles = ("prompt", "word", "answer", "p", "word", "answer", "p", "flips", "JS", "TV")
+        yield grid(titles, rows, left=("prompt", "word", "answer", "flips"), overflow="fold")
         yield Text()
 
 
-def _apart(line: Line) -> str:
-    return (
-        f"KL(a‖b) = {shown(line['kl_ab'])}, KL(b‖a) = {shown(line['kl_ba'])}, JS = {shown(line['js'])}, "
-        f"TV = {shown(line['tv'])}"
-    )
-
-
 def _map(heat: Heat, most: float) -> Table:
-    grid = Table(box=None, pad_edge=False, header_style="bold", padding=0)
-    grid.add_column("", no_wrap=True)
-    for token in heat.tokens:
-        grid.add_column(Text(f" {_short(token)}"), justify="right", no_wrap=True)
-    for token, row in zip(heat.tokens, heat.weights, strict=True):
-        grid.add_row(Text(_short(token)), *(_number(x, most) for x in row))
-    return grid
+    rows = [
+        [Text(_short(token)), *(_number(x, most) for x in row)]
+        for token, row in zip(heat.tokens, heat.weights, strict=True)
+    ]
+    titles = ["", *(Text(f" {_short(token)}") for token in heat.tokens)]
+    return grid(titles, rows, left=("",), padding=0, no_wrap=True)
 
 
 def _width(heat: Heat) -> int:

@@ -12,24 +12,12 @@ import pandas as pd
 
 from oneword.plot import Axis, Heat, Look, Mark, Panel, Plot, numbers
 from oneword.plot.print import WRITTEN, Drawing, draw, save
-from oneword.report.comparison import (
-    Tables,
-    attention_of,
-    difference_of,
-    label,
-    largest,
-    lines,
-    map_name,
-    maps_of,
-    meanings,
-    most_moved,
-    names_of,
-)
-from oneword.report.table import heat_cell, plain_cell, shown
+from oneword.report import comparison as shared
+from oneword.report.comparison import Tables, attention_of, changes_of, label, largest, most_moved, names_of
+from oneword.report.table import heat_cell, plain_cell, shown, to_records
 from oneword.report.templating import facts, write_page
 from oneword.report.words.passages import LONG, TOP
 
-TEMPLATE = "compare.html.j2"
 MOST_WORDS = 100  # of an attention map on the page, so that it opens at once
 WHOLE = ("whole", "pooled", "cosine", "attention")  # of the whole text, beside its words
 NUMBERED = 14  # words: cells of larger maps are colours alone
@@ -50,7 +38,7 @@ def render(
     compared = "moved" in tables
     maps = attention_maps(tables) if compared else []
     return write_page(
-        TEMPLATE,
+        "compare.html.j2",
         path,
         names=names_of(texts) if texts else (),
         about=about,
@@ -62,9 +50,9 @@ def render(
         layers=_layers(tables) if compared else None,
         heads=_heads(tables["heads"]) if compared else None,
         answers=_answers(tables) if "answers" in tables else None,
-        flips=lines(tables["flips"]) if "flips" in tables else [],
+        flips=to_records(tables["flips"]) if "flips" in tables else [],
         replies=_replies(tables) if "replies" in tables else [],
-        meanings=[*meanings(about, tables), *notes],
+        meanings=[*shared.meanings(about, tables), *notes],
         facts=[("", list(facts(about)))],
         command=command,
     )
@@ -72,7 +60,7 @@ def render(
 
 def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
     if "moved" in tables:
-        end = lines(tables["layers"])[-1]
+        end = to_records(tables["layers"])[-1]
         yield {
             "value": shown(end["whole"], 2),
             "label": f"the whole text, after layer {end['layer']}",
@@ -82,32 +70,30 @@ def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
         kept = most_moved(tables, kept=True)
         if kept is not None:
             changed = most_moved(tables, kept=False)
-            own = (
-                ""
-                if changed is None
-                else f"; “{label(changed)}”: {shown(changed['change'], 2)} at layer {changed['layer']}"
-            )
+            own = ""
+            if changed is not None:
+                own = f"; “{label(changed)}”: {shown(changed['change'], 2)} at layer {changed['layer']}"
             yield {
                 "value": shown(kept["change"], 2),
                 "label": f"“{label(kept)}”, in both texts, at layer {kept['layer']}",
                 "note": f"of the words that stayed, the one that moved most{own}",
             }
-        head = lines(tables["heads"].sort_values("change", ascending=False, kind="stable").head(1))[0]
+        head = to_records(tables["heads"].sort_values("change", ascending=False, kind="stable").head(1))[0]
         yield {
             "value": shown(head["change"], 2),
             "label": f"of its attention goes elsewhere: head {head['head']} of layer {head['layer']}",
             "note": "the head that moved most, on average over words (total variation distance)",
         }
     if "divergence" in tables:
-        (apart,) = lines(tables["divergence"])
-        tops = [line for line in lines(tables["answers"]) if line["rank"] == 1]
+        (apart,) = to_records(tables["divergence"])
+        tops = [line for line in to_records(tables["answers"]) if line["rank"] == 1]
         yield {
             "value": "flips" if apart["flips"] else "stays",
             "label": f"the next token: “{tops[0]['answer']}”, then “{tops[1]['answer']}”",
             "note": f"JS divergence {shown(apart['js'])}, total variation {shown(apart['tv'])}",
         }
     if "flips" in tables:
-        found = lines(tables["flips"])
+        found = to_records(tables["flips"])
         yield {
             "value": f"{sum(line['flips'] for line in found)} of {len(found)}",
             "label": "answers flip with one word of the prompt",
@@ -117,28 +103,24 @@ def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
 
 def pair_columns(tables: Tables) -> dict[str, Any]:
     """Both texts in columns of pairs, each with its strength after every layer."""
-    moved = lines(tables["moved"])
-    most = max((line["change"] for line in moved if line["change"]), default=1.0)
-    by_pair: dict[int, list[float | None]] = {}
-    for line in moved:
-        by_pair.setdefault(line["pair"], []).append(line["change"])
+    moved, most = changes_of(tables)
     columns = []
-    for pair in lines(tables["pairs"]):
-        changes = by_pair.get(pair["pair"], [])
-        said = "; ".join(f"layer {k}: {shown(change, 2)}" for k, change in enumerate(changes))
-        strengths = [(k, f"{change / most:.2f}") for k, change in enumerate(changes) if change is not None]
+    for pair in to_records(tables["pairs"]):
+        changes = moved.get(pair["pair"], pd.Series(dtype=float))
+        said = "; ".join(f"layer {k}: {shown(change, 2)}" for k, change in changes.items())
+        strengths = [(k, f"{change / most:.2f}") for k, change in changes.dropna().items()]
         columns.append({**pair, "label": label(pair), "title": said or "no counterpart", "strengths": strengths})
-    return {"columns": columns, "most": most, "layers": sorted({line["layer"] for line in moved})}
+    return {"columns": columns, "most": most, "layers": list(moved.index)}
 
 
 def attention_maps(tables: Tables) -> list[dict[str, Any]]:
     """Attention of both texts and their difference, on one scale a map; none where a text is too long for a page."""
     out = []
-    for layer, head in maps_of(tables):
+    for layer, head in shared.maps_of(tables):
         a, b = (attention_of(tables, text, layer, head) for text in ("a", "b"))
         if max(len(a.tokens), len(b.tokens)) > MOST_WORDS:
             return []
-        apart = difference_of(tables, a, b)
+        apart = shared.difference_of(tables, a, b)
         scale, signed = largest([a, b]), largest([apart])
         squares = [_square(a, scale), _square(b, scale), _square(apart, signed)]
         out.append({"place": (layer, head), "squares": squares, "signed": signed})
@@ -149,50 +131,40 @@ def _square(heat: Heat, scale: float) -> dict[str, Any]:
     """A heat map as a table: words, and rows of cells."""
     numbered = len(heat.tokens) <= NUMBERED
     rows = [[heat_cell(x, scale, numbered) for x in row] for row in heat.weights]
-    return {
-        "corner": "",
-        "words": heat.tokens,
-        "rows": list(zip(heat.tokens, rows, strict=True)),
-        "numbered": numbered,
-        "flat": False,
-    }
+    return {"words": heat.tokens, "rows": list(zip(heat.tokens, rows, strict=True)), "numbered": numbered}
 
 
 def _layers(tables: Tables) -> dict[str, Any]:
     """Layers down, words across, beside what became of the whole text."""
-    every = lines(tables["moved"])
-    scale = max((line["change"] for line in every if line["change"]), default=1.0)
-    most: dict[int, float] = {}
-    for line in every:
-        most[line["pair"]] = max(most.get(line["pair"], 0.0), line["change"] or 0.0)
-    # Of long texts the words that moved most, in the order of the text.
-    kept = set(most) if len(most) <= LONG else set(sorted(most, key=lambda pair: -most[pair])[:TOP])
-    moved = [line for line in every if line["pair"] in kept]
-    names: dict[int, str] = {line["pair"]: label(line) for line in moved}
-    rows: dict[int, list[dict[str, Any]]] = {
-        line["layer"]: [plain_cell(shown(line[name], 2)) for name in WHOLE] for line in lines(tables["layers"])
-    }
-    for line in moved:
-        rows[line["layer"]].append(heat_cell(line["change"], scale))
-    about = {"corner": "layer", "beside": WHOLE, "words": list(names.values())}
-    return about | {"rows": list(rows.items()), "numbered": True, "flat": False, "left_out": len(most) - len(kept)}
+    moved, scale = changes_of(tables)
+    kept = moved
+    if moved.shape[1] > LONG:  # the words that moved most, in the order of the text
+        top = moved.max().fillna(0.0).sort_values(ascending=False, kind="stable").index[:TOP]
+        kept = moved[sorted(top)]
+    names = {line["pair"]: label(line) for line in to_records(tables["pairs"])}
+    rows = []
+    for line in to_records(tables["layers"]):
+        whole = [plain_cell(shown(line[name], 2)) for name in WHOLE]
+        rows.append((line["layer"], whole + [heat_cell(x, scale) for x in kept.loc[line["layer"]]]))
+    words = [names[pair] for pair in kept]
+    left_out = moved.shape[1] - kept.shape[1]
+    return {"corner": "layer", "beside": WHOLE, "words": words, "rows": rows, "left_out": left_out}
 
 
 def _heads(heads: pd.DataFrame) -> dict[str, Any]:
     """Layers down, heads across."""
     scale = float(heads["change"].max()) or 1.0
     rows: dict[int, list[dict[str, Any]]] = {}
-    for line in lines(heads):
+    for line in to_records(heads):
         said = label({**line, "how": "equal" if line["word_a"] == line["word_b"] else "replace"})
         title = f"layer {line['layer']}, head {line['head']}: most at “{said}”, {shown(line['most'], 2)}"
         rows.setdefault(line["layer"], []).append(heat_cell(line["change"], scale) | {"title": title})
-    about = {"corner": "layer", "words": sorted(set(heads["head"]))}
-    return about | {"rows": list(rows.items()), "numbered": True, "flat": True}
+    return {"corner": "layer", "words": sorted(set(heads["head"])), "rows": list(rows.items()), "flat": True}
 
 
 def _answers(tables: Tables) -> dict[str, Any]:
-    (apart,) = lines(tables["divergence"])
-    found = lines(tables["answers"])
+    (apart,) = to_records(tables["divergence"])
+    found = to_records(tables["answers"])
     most = max(line["probability"] for line in found) or 1.0
     for line in found:
         line["width"], line["beside"] = (100 * line[name] / most for name in ("probability", "elsewhere"))
@@ -202,7 +174,7 @@ def _answers(tables: Tables) -> dict[str, Any]:
 def _replies(tables: Tables) -> list[dict[str, Any]]:
     """For each prompt its words with what comes next."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for line in lines(tables["replies"]):
+    for line in to_records(tables["replies"]):
         found.setdefault(line["prompt"], {}).setdefault(line["word"], []).append(line)
     return [{"prompt": prompt, "words": list(words.items())} for prompt, words in found.items()]
 
@@ -225,7 +197,7 @@ def draw_all(texts: Sequence[str], tables: Tables, out: Path, *, layer: int = 1,
 def attention(texts: Sequence[str], tables: Tables, layer: int = 1, head: int | None = None) -> Drawing:
     """Attention from word to word in each text, on one scale of colours."""
     maps = [attention_of(tables, text, layer, head) for text in ("a", "b")]
-    said = f"attention, {map_name(layer, head)}"
+    said = f"attention, {shared.map_name(layer, head)}"
     heats = [replace(maps[0], most=largest(maps)), replace(maps[1], most=largest(maps), label=said)]
     panels = [
         Panel(name, Axis("to"), Axis("from"), heat=heat) for heat, name in zip(heats, names_of(texts, 44), strict=True)
@@ -236,8 +208,8 @@ def attention(texts: Sequence[str], tables: Tables, layer: int = 1, head: int | 
 
 def layers(tables: Tables) -> Drawing:
     """How far each word moved after each layer, and the whole text beside it."""
-    square = tables["moved"].pivot(index="layer", columns="pair", values="change")
-    names = tuple(label(line) for line in lines(tables["pairs"]) if line["pair"] in square.columns)
+    square, _ = changes_of(tables)
+    names = tuple(label(line) for line in to_records(tables["pairs"]) if line["pair"] in square.columns)
     words = Panel("", Axis(""), Axis("after layer"), heat=_heat(square, names, "change of a word"))
     table = tables["layers"]
     marks = [

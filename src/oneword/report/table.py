@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -42,6 +42,27 @@ def from_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return table
 
 
+def visible(text: str) -> str:
+    """Control characters would move the cursor or recolour the terminal: they are shown, not sent."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
+
+
+def grid(titles: Iterable[Any], rows: Iterable[Iterable[Any]], left: Container[str] = (), **how: Any) -> Table:
+    """A table without lines for a terminal, of strings, which are no markup, and Text.
+
+    Columns are flush right, but for those whose titles are in `left`; `how` is passed to all of them.
+    """
+    padding = how.pop("padding", (0, 2, 0, 0))
+    out = Table(box=None, pad_edge=False, header_style="bold", padding=padding)
+    for title in titles:
+        out.add_column(title, justify="left" if str(title) in left else "right", **how)
+    for row in rows:
+        out.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
+    return out
+
+
 def leading(table: pd.DataFrame, most: int = MOST_LINES) -> pd.DataFrame:
     """The words with the largest values, largest first."""
     return table.sort_values("value", ascending=False, kind="stable").head(most)
@@ -49,19 +70,16 @@ def leading(table: pd.DataFrame, most: int = MOST_LINES) -> pd.DataFrame:
 
 def rich(table: pd.DataFrame, head: str, lines: Sequence[str]) -> RenderableType:
     """Headline and table, for a terminal."""
-    grid = Table(box=None, pad_edge=False, header_style="bold")
     columns = _columns(table)
-    for name, title in columns.items():
-        grid.add_column(title, justify="left" if name in ("word", "replacement") else "right")
-    grid.add_column("")
     largest = float(table["value"].max())
+    rows = []
     for line in leading(table).to_dict(orient="records"):
-        cells = [_cell(line[name]) for name in columns]
         bar = "█" * round(20 * line["value"] / largest) if largest > 0 and not math.isnan(line["value"]) else ""
-        grid.add_row(*cells, Text(bar, style="cyan"))
-    parts: list[RenderableType] = [Text(head, style="bold"), Text(" · ".join(lines))]
+        rows.append([*(_cell(line[name]) for name in columns), Text(bar, style="cyan")])
+    found = grid([*columns.values(), ""], rows, left=("word", "→", ""), padding=(0, 1))
     hidden = len(table) - MOST_LINES
-    return Group(*parts, grid, *([Text(f"… and {hidden} words below these", style="dim")] if hidden > 0 else []))
+    rest = [Text(f"… and {hidden} words below these", style="dim")] if hidden > 0 else []
+    return Group(Text(head, style="bold"), Text(" · ".join(lines)), found, *rest)
 
 
 def _columns(table: pd.DataFrame) -> dict[str, str]:

@@ -10,7 +10,7 @@ iterate counts, never the last.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -46,6 +46,8 @@ class Ascent(Search):
     | `fallback` | random starts where those of the map prove not enough; None: as `random` |
     | `memory` | bytes a batch may take; a setting, so that results do not depend on the machine |
     """
+
+    tested: ClassVar[bool] = True
 
     random: int = 16
     steps: int = 12

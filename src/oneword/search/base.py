@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
 from functools import singledispatch
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -66,10 +66,10 @@ class Found:
 
     | field | meaning |
     |---|---|
-    | `change2` | the largest squared change |
+    | `change2` | the largest squared change ‖φ(X^i) − φ(X)‖², not divided by ‖φ(X)‖ |
     | `y` | the new rows that attain it |
-    | `baseline2` | squared changes by random allowed rows, for comparison; (p, 0) if none were asked for |
-    | `status` | how the search ended |
+    | `baseline2` | squared changes by random allowed rows, for comparison; (p, 0) for none |
+    | `status` | how the search ended: CONVERGED only where a second start ended at the same value |
     | `search` | the search that was run |
     """
 
@@ -91,6 +91,9 @@ class Search(ABC):
     """A way to look for the largest change. Subclass it and give `run`; make it a frozen dataclass of its settings."""
 
     memory: int = MEMORY  # bytes that a batch may take
+    tested: ClassVar[bool] = (
+        False  # what other searches than ours find is evaluated once more, and refused if it differs
+    )
 
     @abstractmethod
     def run(
@@ -111,8 +114,8 @@ class Search(ABC):
         | `probe` | the map at one text |
         | `rows` | sets of rows that change together, one a line |
         | `within` | which new rows are allowed |
-        | `starts` | new rows to begin from, beside those that the search knows itself |
-        | `baseline` | random changes of each set that are evaluated for comparison |
+        | `starts` | new rows to begin from, beside those that the search knows itself; it may ignore them |
+        | `baseline` | random changes of each set that are evaluated for comparison; it may evaluate none |
         | `seed` | of everything random |
         | `progress` | called with the stage and the fraction done |
         """
@@ -127,7 +130,10 @@ class Search(ABC):
 
     @staticmethod
     def default_for(kind: type[Any]) -> Callable[[DefaultSearchMaker], DefaultSearchMaker]:
-        """A decorator: the function gives the search that suits Probes of this type, from (probe, quick, memory)."""
+        """A decorator for a function (probe, quick, memory) → Search: the search that suits Probes of this type.
+
+        `quick` asks for one that takes a fraction of the time; `memory` is how many bytes a batch may take.
+        """
         return default_search.register(kind)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -50,6 +50,8 @@ class FrugalAscent(Search):
     | `quick` | begin at the leading start of the map alone |
     | `memory` | bytes a batch may take |
     """
+
+    tested: ClassVar[bool] = True
 
     random: int = 0
     steps: int = 4

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.bounds.certificate import certificate
+from oneword.errors import RangeError
 from oneword.maps.base import Probe
 from oneword.progress import part
 from oneword.result import Sensitivity, numbers
@@ -96,6 +97,8 @@ def _changes(
     probe: Probe, rows: Rows, positions: list[tuple[int, ...]], found: Found, within: Constraint
 ) -> list[Change]:
     """What a search found, relative to ‖φ(X)‖; what rounding alone can explain counts as no change."""
+    if not found.search.tested:
+        _check(probe, rows, found, within)
     value = found.change2.sqrt() / probe.norm
     random = found.baseline2.sqrt().mean(1) / probe.norm  # NaN where none were drawn
     digits = rounding(probe, rows, value, within, found.search.memory)
@@ -111,6 +114,22 @@ def _changes(
         Change(at, value, new, status, found.search, mean, floor, under)
         for at, value, mean, floor, new, status, under in lines
     ]
+
+
+def _check(probe: Probe, rows: Rows, found: Found, within: Constraint) -> None:
+    """Refuse what a search of one's own cannot have found: rows outside of the set, a change that is not theirs."""
+    who = type(found.search).__name__
+    outside = float(within.violation(probe.X[rows], found.y).max())
+    if outside > 1e-3:
+        raise RangeError(
+            f"expected {who} to give rows within the set, got one that is {outside:.2g} of its size outside"
+        )
+    best = int(found.change2.argmax())
+    near = probe.near(tuple(rows[best].tolist()))
+    made, said = float(near.change2(found.y[best][None], rows[best][None])), float(found.change2[best])
+    rounding = (1e3 * torch.finfo(probe.X.dtype).eps * probe.norm) ** 2
+    if abs(made - said) > 0.01 * made + rounding:
+        raise RangeError(f"expected {who} to give the squared change of its rows, {made:.4g}, got {said:.4g}")
 
 
 def _jointly(probe: Probe, text: Context, each: list[Change], within: Constraint, task: Task) -> Change:

@@ -98,16 +98,16 @@ def sensitivity(
     """  # noqa: E501 (a table has one line an argument)
     task = Task(within, words, positions, search, certify, baseline, seed, progress)
     if isinstance(phi, str) and not registry.is_map(phi):
-        phi = _model(phi)
+        phi = load_pooled(phi)
     if isinstance(x, list) and x and isinstance(x[0], str | Context | Tensor | np.ndarray):
         return pd.DataFrame([_measure(phi, text, task).summary() for text in x])
     return _measure(phi, cast(Text, x), task)
 
 
-def _model(name: str) -> FeatureMap:
+def load_pooled(name: str, **options: Any) -> TransformerFeatures:
     """The pooled vector of a model; where there is none of this name, a map may have been meant."""
     try:
-        return TransformerFeatures.load(name, output="pooled")
+        return TransformerFeatures.load(name, output="pooled", **options)
     except OnewordError as error:
         raise type(error)(f"{error}{registry.similar_to(name)}") from None
 

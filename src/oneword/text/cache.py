@@ -99,9 +99,8 @@ def remembered(name: str, make: Callable[[], Arrays]) -> Arrays:
     try:
         _write(path, arrays)
     except OSError as error:
-        warnings.warn(
-            f"nothing is cached ({error.strerror}): set ONEWORD_CACHE to a folder that can be written", stacklevel=2
-        )
+        remedy = "set ONEWORD_CACHE to a folder that can be written"
+        warnings.warn(f"nothing is cached ({error.strerror}): {remedy}", stacklevel=2)
     else:
         _make_room(most, kept=path)
     return arrays
@@ -168,9 +167,7 @@ def _read(path: Path) -> Arrays:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, SafetensorError) as error:
-        raise FileFormatError(
-            f"expected a file of the cache, got {path.name}, which cannot be read ({first_line(error)})"
-        ) from None
+        raise FileFormatError(f"expected a file of the cache, got {path.name} ({first_line(error)})") from None
     if stored != _checksum(arrays):
         raise FileFormatError(f"expected {path.name} in the cache as it was stored, got another checksum")
     return arrays

@@ -62,9 +62,7 @@ class Context:
         special = tuple(self.special) or (False,) * len(words)
         for name, given in (("rows", rows), ("spans", spans), ("special", special)):
             if len(given) != len(words):
-                raise ShapeError(
-                    f"expected one entry of {name} for each word, got {len(words)} words and {len(given)} entries"
-                )
+                raise ShapeError(f"expected one entry of {name} for each of {len(words)} words, got {len(given)}")
         owned = [row for word in rows for row in word]
         if any(not word for word in rows) or len(set(owned)) != len(owned) or not set(owned) <= set(range(len(X))):
             raise ShapeError(f"expected each word to own its own rows out of 0 … {len(X) - 1}, got {rows}")
@@ -83,13 +81,8 @@ class Context:
     def by_token(self) -> Context:
         """The same text with each token a word of its own, without spans: the bytes of a character would share one."""
         special = {row for word, rows in enumerate(self.rows) if self.special[word] for row in rows}
-        return replace(
-            self,
-            words=self.tokens,
-            rows=tuple((row,) for row in range(self.n)),
-            spans=(),
-            special=tuple(row in special for row in range(self.n)),
-        )
+        rows, kinds = tuple((row,) for row in range(self.n)), tuple(row in special for row in range(self.n))
+        return replace(self, words=self.tokens, rows=rows, spans=(), special=kinds)
 
 
 def as_context(x: Context | Tensor | np.ndarray | Sequence[Sequence[float]]) -> Context:
@@ -121,9 +114,8 @@ def check_finite(values: Tensor, name: str) -> None:
     """Refuse NaN and infinities, and count them."""
     bad = int((~torch.isfinite(values)).sum())
     if bad:
-        raise NonFiniteError(
-            f"expected finite numbers, got NaN or infinity in {bad} of {values.numel()} entries of {name}: remove them"
-        )
+        where = f"{bad} of {values.numel()} entries of {name}"
+        raise NonFiniteError(f"expected finite numbers, got NaN or infinity in {where}: remove them")
 
 
 def spread_positions(positions: Sequence[int], count: int) -> list[int]:
@@ -195,15 +187,7 @@ def _mixture(
     X = math.sqrt(between) * common + math.sqrt(1 - within) * own
     X = X + math.sqrt(within - between) * groups[torch.arange(n) % clusters]
     source = MappingProxyType(
-        {
-            "text": name,
-            "seed": seed,
-            "n": n,
-            "d": d,
-            "clusters": clusters,
-            "within": within,
-            "between": between,
-        }
+        {"text": name, "seed": seed, "n": n, "d": d, "clusters": clusters, "within": within, "between": between}
     )
     return Context(_on_sphere(X).to(dtype=dtype, device=device), source=source)
 

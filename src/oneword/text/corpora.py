@@ -76,9 +76,8 @@ class Corpus:
         if here and path.is_file() and suffix in SUFFIXES:
             return cls._from_files(path.name, lambda: [_file(path)], columns, _table)
         if here:
-            raise FileFormatError(
-                f"expected a file of {', '.join(SUFFIXES)}, got {path.name}: convert it to one of these"
-            )
+            known = ", ".join(SUFFIXES)
+            raise FileFormatError(f"expected a file of {known}, got {path.name}: convert it to one of these")
         if suffix in SUFFIXES:
             raise FileFormatError(f"expected {_KINDS}, or a hub name, got {name!r}: there is no such file or folder")
         sources.check_hub_name(name, _KINDS)
@@ -93,10 +92,8 @@ class Corpus:
             raise ShapeError(f"expected a list of labels or None, got {shown(labels)}: give one for each text")
         texts, labels = list(texts), None if labels is None else list(labels)
         if labels is not None and len(labels) != len(texts):
-            raise ShapeError(
-                f"expected one label for each text, got {len(texts)} texts and {len(labels)} labels in {name}: give "
-                "as many"
-            )
+            there = f"{len(texts)} texts and {len(labels)} labels"
+            raise ShapeError(f"expected one label for each text, got {there} in {name}: give as many")
         table = _at_hand({"text": texts} if labels is None else {"text": texts, "label": labels}, unit="row")
         return cls._of_table(table, Columns(), name)
 
@@ -109,11 +106,7 @@ class Corpus:
 
     @classmethod
     def _from_files(
-        cls,
-        name: str,
-        gather: Callable[[], _Parts],
-        columns: Columns,
-        parse: Callable[[_Parts, set[str], str], Table],
+        cls, name: str, gather: Callable[[], _Parts], columns: Columns, parse: Callable[[_Parts, set[str], str], Table]
     ) -> Corpus:
         fingerprint = _fingerprint(gather(), columns)
 
@@ -158,9 +151,8 @@ def _file(path: Path) -> tuple[str, bytes]:
     try:
         return path.suffix.lower(), path.read_bytes()
     except OSError as error:
-        raise FileFormatError(
-            f"expected a file that can be read, got {path.name} ({error.strerror}): see who may read it"
-        ) from None
+        reason = f"{path.name} ({error.strerror})"
+        raise FileFormatError(f"expected a file that can be read, got {reason}: see who may read it") from None
 
 
 def _folder(folder: Path, split: str) -> _Parts:

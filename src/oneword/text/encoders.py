@@ -164,9 +164,7 @@ class Encoder:
         `positions` (default 0, 1, …) broadcasts with `ids`: `embed(words, positions=torch.tensor(i))` gives the rows
         that these words would have at position i.
         """
-        d = self._checked_width(d)
-        check_floating(dtype)
-        self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
+        d = self._checked(ids, d, dtype)
         if positions is None:
             if not ids.ndim:
                 raise ShapeError("expected token ids of shape (…, n), got a single number: write ids[None]")
@@ -198,9 +196,7 @@ class Encoder:
         dtype: torch.dtype = torch.float64,
     ) -> AffineRows:
         """The parts of which `embed(ids, positions=i)` is made, for every one of the positions i at once."""
-        d = self._checked_width(d)
-        check_floating(dtype)
-        self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
+        d = self._checked(ids, d, dtype)
         self._check_ids(positions, self.longest, "positions", "positions of this encoder")
         if ids.ndim != 1 or positions.ndim != 1:
             raise ShapeError(
@@ -284,10 +280,8 @@ class Encoder:
     def check_length(self, n: int) -> None:
         """Refuse more tokens than there are positions."""
         if n > self.longest:
-            raise RangeError(
-                f"expected at most {self.longest} tokens, the positions of {self.name}, got {n}: shorten the text, or "
-                "cut it with Encoder.windows"
-            )
+            remedy = "shorten the text, or cut it with Encoder.windows"
+            raise RangeError(f"expected at most {self.longest} tokens, the window of {self.name}, got {n}: {remedy}")
 
     @cached_property
     def _kinds(self) -> TokenKinds:
@@ -303,9 +297,7 @@ class Encoder:
         words = align(text, [span for _, span in known])
         if not words:
             unknown = f", none of whose words {self.name} has" if skipped else ""
-            raise TextError(
-                f"expected a text with at least one word, got {shortened(text)!r}{unknown}: give some words"
-            )
+            raise TextError(f"expected a text with at least one word, got {shortened(text)!r}{unknown}: give words")
         return TokenisedText(text, [i for i, _ in known], words, skipped)
 
     def _context(
@@ -348,6 +340,12 @@ class Encoder:
             raise RangeError(f"expected d from 1 to {self.d}, the width of {self.name}, got {d}")
         return whole_number("d", d)
 
+    def _checked(self, ids: Tensor, d: int | None, dtype: torch.dtype) -> int:
+        d = self._checked_width(d)
+        check_floating(dtype)
+        self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
+        return d
+
     @staticmethod
     def _check_ids(ids: Tensor, size: int, what: str, meaning: str) -> None:
         if not isinstance(ids, Tensor):
@@ -355,9 +353,8 @@ class Encoder:
         if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
             raise DTypeError(f"expected {what} as whole numbers, got {ids.dtype}: convert them with ids.long()")
         if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= size):
-            raise RangeError(
-                f"expected {what} from 0 to {size - 1}, {meaning}, got {int(ids.min())} to {int(ids.max())}"
-            )
+            got = f"{int(ids.min())} to {int(ids.max())}"
+            raise RangeError(f"expected {what} from 0 to {size - 1}, {meaning}, got {got}")
 
 
 def encode(text: str, encoder: str | Encoder = "minilm", *, d: int | None = None) -> Context:
@@ -374,6 +371,16 @@ def encode(text: str, encoder: str | Encoder = "minilm", *, d: int | None = None
     return encoder.encode(text, d=d)
 
 
+def check_vocabulary(tokenizer: Tokenizer, rows: int, name: str) -> None:
+    """Refuse a tokenizer with ids for which there is no row."""
+    needed = 1 + max(tokenizer.get_vocab().values(), default=0)
+    if needed > rows:
+        raise FileFormatError(
+            f"expected a tokenizer of at most {rows} tokens, as many as there are embeddings, got {needed} tokens in "
+            f"{name}: give the tokenizer of this model"
+        )
+
+
 # Loading, once an encoder -------------------------------------------------------------------------------------------
 
 
@@ -383,37 +390,16 @@ def _load(
 ) -> Encoder:
     """The encoder in a folder; `stamp` makes a folder whose files changed another folder."""
     folder.check_files()
-    read = families.read_layer0(folder, layer)
+    layer0, longest, pad, attention = families.read_layer0(folder, layer)
     tokenizer = folder.tokenizer()
-    needed = 1 + max(tokenizer.get_vocab().values(), default=0)
-    if needed > len(read.layer0.word):
-        raise FileFormatError(
-            f"expected a tokenizer of at most {len(read.layer0.word)} tokens, as many as there are embeddings, got "
-            f"{needed} tokens in {folder.name}"
-        )
-    return Encoder(
-        name=name,
-        revision=revision or folder.fingerprint,
-        tokenizer=tokenizer,
-        layer0=read.layer0,
-        layer=layer,
-        longest=read.longest,
-        pad=read.pad,
-        attention=read.attention,
-        folder=folder.path,
-    )
+    check_vocabulary(tokenizer, len(layer0.word), folder.name)
+    version = revision or folder.fingerprint
+    return Encoder(name, version, tokenizer, layer0, layer, longest, pad, attention, folder.path)
 
 
 @lru_cache(maxsize=2)
 def _load_vectors(path: Path, changed: int, size: int) -> Encoder:
     """The encoder that a table of word vectors is; `changed` and `size` make a file that changed another file."""
     table = vectors.read(path)
-    return Encoder(
-        name=path.name,
-        revision=table.fingerprint,
-        tokenizer=table.tokenizer(),
-        layer0=Layer0(table.rows),
-        layer="bare",
-        longest=families.NO_LIMIT,
-        pad=0,
-    )
+    tokenizer, layer0 = table.tokenizer(), Layer0(table.rows)
+    return Encoder(path.name, table.fingerprint, tokenizer, layer0, "bare", longest=families.NO_LIMIT, pad=0)

@@ -66,7 +66,8 @@ class Family:
 
 _BERT = Family("bert.")
 _ROBERTA = replace(_BERT, prefix="roberta.", after_padding=True)
-_LLAMA = Family("model.", word="embed_tokens", position=None, kind=None, norm=None, query=None, key=None)
+_GPT2 = Family("transformer.", word="wte", position="wpe", kind=None, norm=None, query=None, key=None)
+_LLAMA = replace(_GPT2, prefix="model.", word="embed_tokens", position=None)
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "bert": _BERT,
@@ -82,18 +83,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             key="transformer.layer.0.attention.k_lin",
         ),
         "electra": replace(_BERT, prefix="electra.", projection="embeddings_project"),
-        "gpt2": Family(
-            "transformer.",
-            word="wte",
-            position="wpe",
-            kind=None,
-            norm=None,
-            width="n_embd",
-            heads="n_head",
-            positions="n_positions",
-            query=None,
-            key=None,
-        ),
+        "gpt2": replace(_GPT2, width="n_embd", heads="n_head", positions="n_positions"),
         "llama": _LLAMA,
         "mistral": _LLAMA,
         "qwen2": _LLAMA,
@@ -124,19 +114,10 @@ class FirstAttention:
         return self.folder.tensor(name, self.family.prefixes).double()
 
 
-@dataclass(frozen=True, eq=False)
-class FamilyLayer0:
-    """Layer 0 of a model as its folder says; `longest` is how many tokens a text may have, `pad` the padding token."""
-
-    layer0: Layer0
-    longest: int
-    pad: int
-    attention: FirstAttention | None
-
-
-def read_layer0(folder: ModelFolder, layer: Layer) -> FamilyLayer0:
+def read_layer0(folder: ModelFolder, layer: Layer) -> tuple[Layer0, int, int, FirstAttention | None]:
     """Layer 0 of the model in a folder; its bare word embeddings for layer="bare".
 
+    With it come how many tokens a text may have, the padding token, and the first attention layer where it is known.
     Raises FileFormatError for a family that is not in `FAMILIES`, and where tensors or settings do not fit together.
     """
     kind, places = folder.config.get("model_type"), folder.config.get("position_embedding_type", "absolute")
@@ -148,18 +129,16 @@ def read_layer0(folder: ModelFolder, layer: Layer) -> FamilyLayer0:
         )
     width, heads = folder.size(family.width), folder.size(family.heads)
     if family.query is not None and width % heads:
-        raise FileFormatError(
-            f"expected {family.heads} that divides {family.width} = {width} in config.json of {folder.name}, got "
-            f"{heads}"
-        )
+        wanted = f"{family.heads} that divides {family.width} = {width}"
+        raise FileFormatError(f"expected {wanted} in config.json of {folder.name}, got {heads}")
     word = _tensor(folder, family, family.word, None, None if family.projection or layer == "bare" else width)
     pad = _padding(folder, family, len(word))
     if layer == "bare":
-        return FamilyLayer0(Layer0(word), NO_LIMIT, pad, None)
+        return Layer0(word), NO_LIMIT, pad, None
     found = _layer0(folder, family, word, width, pad)
     longest = folder.size(family.positions) if found.places is None else len(found.places)
     attention = None if family.query is None else FirstAttention(folder, family, heads)
-    return FamilyLayer0(found, longest, pad, attention)
+    return found, longest, pad, attention
 
 
 def _layer0(folder: ModelFolder, family: Family, word: Tensor, width: int, pad: int) -> Layer0:
@@ -171,9 +150,8 @@ def _layer0(folder: ModelFolder, family: Family, word: Tensor, width: int, pad: 
     if family.position is not None:
         places = tensor(family.position, None, inner)[pad + 1 if family.after_padding else 0 :]
         if not len(places):
-            raise FileFormatError(
-                f"expected positions after that of pad_token_id = {pad} in config.json of {folder.name}, got none"
-            )
+            wanted = f"positions after that of pad_token_id = {pad}"
+            raise FileFormatError(f"expected {wanted} in config.json of {folder.name}, got none")
         if family.kind is not None:
             places = places + tensor(family.kind, None, inner)[0]  # type 0, the only one used
     if family.norm is not None:

@@ -47,9 +47,9 @@ class ModelFolder:
         if (path / "config.json").exists() or not (path / _MODULES).exists():
             return cls(path)
         try:
-            modules = json.loads((path / _MODULES).read_text())
+            modules = read_json(path / _MODULES)
             inner = next(str(part["path"]) for part in modules if str(part["type"]).endswith("Transformer"))
-        except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+        except (KeyError, TypeError, StopIteration) as error:
             raise unreadable(path / _MODULES, error) from None
         if not (path / inner).resolve().is_relative_to(path.resolve()):
             raise FileFormatError(f"expected a model inside of {path.name}, got the path {inner!r} in {_MODULES}")
@@ -87,10 +87,7 @@ class ModelFolder:
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
-        try:
-            config = json.loads((self.path / "config.json").read_text())
-        except (OSError, ValueError) as error:
-            raise unreadable(self.path / "config.json", error) from None
+        config = read_json(self.path / "config.json")
         if not isinstance(config, dict):
             raise FileFormatError(f"expected a table in config.json of {self.name}, got {type(config).__name__}")
         return config
@@ -108,9 +105,8 @@ class ModelFolder:
         """A whole number of at least 1 of the configuration."""
         value = self.setting(key)
         if value < 1 or value != int(value):
-            raise FileFormatError(
-                f"expected a whole number of at least 1 as {key} in config.json of {self.name}, got {value!r}"
-            )
+            wanted = f"a whole number of at least 1 as {key}"
+            raise FileFormatError(f"expected {wanted} in config.json of {self.name}, got {value!r}")
         return int(value)
 
     def tokenizer(self) -> Tokenizer:
@@ -119,9 +115,7 @@ class ModelFolder:
             tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
         except Exception as error:  # the library raises Exception itself
             raise unreadable(self.path / "tokenizer.json", error) from None
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        return tokenizer
+        return unlimited(tokenizer)
 
     def tensor(self, name: str, prefixes: Iterable[str]) -> Tensor:
         """One tensor as it is stored, under the first of the names it may have that is there."""
@@ -134,9 +128,8 @@ class ModelFolder:
         with safe_open(self._places[found], framework="pt") as file:
             tensor: Tensor = file.get_tensor(found)
         if tensor.dtype not in _DTYPES:
-            raise FileFormatError(
-                f"expected {name} in floating point, got {tensor.dtype} in {self.name}: take weights not quantised"
-            )
+            remedy = "take weights not quantised"
+            raise FileFormatError(f"expected {name} in floating point, got {tensor.dtype} in {self.name}: {remedy}")
         return tensor
 
     @cached_property
@@ -160,6 +153,21 @@ def file_digest(path: Path) -> str:
     """sha256 of a file, which may be larger than the memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def unlimited(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer itself, so changed that it neither truncates nor pads."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises FileFormatError if it cannot be read."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
 
 
 def unreadable(path: Path, error: Exception) -> FileFormatError:

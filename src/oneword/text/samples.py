@@ -59,15 +59,8 @@ class TokenisedCorpus:
         stored = cache.remembered(f"tokens-{key[:32]}", lambda: _tokenise(corpus, encoder))
         for array in stored.values():
             array.flags.writeable = False
-        return cls(
-            corpus,
-            stored["ids"],
-            stored["offsets"],
-            stored.get("labels"),
-            tuple(encoder.around[0]),
-            encoder.pad,
-            encoder.tokenizer_key,
-        )
+        arrays = stored["ids"], stored["offsets"], stored.get("labels")
+        return cls(corpus, *arrays, tuple(encoder.around[0]), encoder.pad, encoder.tokenizer_key)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -78,14 +71,7 @@ class TokenisedCorpus:
         return np.diff(self.offsets) + len(self.before)
 
     def sample(
-        self,
-        count: int,
-        n: int,
-        *,
-        seed: int,
-        trial: int = 0,
-        pad: bool = False,
-        exclude_duplicates: bool = True,
+        self, count: int, n: int, *, seed: int, trial: int = 0, pad: bool = False, exclude_duplicates: bool = True
     ) -> Sample:
         """`count` texts of n tokens each, drawn without replacement; (seed, trial, n) say which, `count` how many.
 
@@ -104,6 +90,8 @@ class TokenisedCorpus:
             first = ~pd.Series([row.tobytes() for row in rows]).duplicated().to_numpy()
             order, rows = order[first], rows[first]
         chosen = self._balanced(order, count, n, starts=int(random.integers(2)), pad=pad)
+        fingerprint = f"sha256:{self.corpus.fingerprint[:16]}"
+        source = {"text": "sampled", "corpus": self.corpus.name, "fingerprint": fingerprint}
         return Sample(
             ids=torch.from_numpy(rows[chosen].astype(np.int64)),
             lengths=torch.from_numpy(np.minimum(self.lengths[order[chosen]], n)),
@@ -112,16 +100,7 @@ class TokenisedCorpus:
             dropped=len(able) - len(order),
             tokenizer_key=self.tokenizer_key,
             special=len(self.before),
-            source=MappingProxyType(
-                {
-                    "text": "sampled",
-                    "corpus": self.corpus.name,
-                    "fingerprint": f"sha256:{self.corpus.fingerprint[:16]}",
-                    "seed": seed,
-                    "trial": trial,
-                    "padded": pad,
-                }
-            ),
+            source=MappingProxyType(source | {"seed": seed, "trial": trial, "padded": pad}),
         )
 
     def _rows(self, order: Int64[np.ndarray, " some"], n: int) -> Int32[np.ndarray, "some n"]:
@@ -149,10 +128,8 @@ class TokenisedCorpus:
             of_sign = np.flatnonzero(self.labels[order] == sign)
             needed = len(chosen[turn::2])
             if len(of_sign) < needed:
-                raise RangeError(
-                    f"expected at least {needed} different texts{wanted} with label {sign:+d}, got {len(of_sign)}: "
-                    f"{remedy}"
-                )
+                labelled = f"{needed} different texts{wanted} with label {sign:+d}"
+                raise RangeError(f"expected at least {labelled}, got {len(of_sign)}: {remedy}")
             chosen[turn::2] = of_sign[:needed]
         return chosen
 
@@ -188,9 +165,7 @@ class Sample:
     ) -> Context:
         """Text j of the sample. Each token is a word, as in the paper; `by="word"` joins the pieces of a word."""
         if encoder.tokenizer_key != self.tokenizer_key:
-            raise RangeError(
-                f"expected the encoder that the sample was tokenised with, got {encoder.name}: sample again"
-            )
+            raise RangeError(f"expected the encoder that the sample was tokenised with, got {encoder.name}: resample")
         if by not in ("token", "word"):
             raise UnknownNameError(f"expected by='token' or by='word', got {by!r}")
         tokens, length = encoder.tokens_of(self.ids[j]), int(self.lengths[j])

@@ -240,9 +240,8 @@ class Columns:
                 f"expected label= the name of a column or None, got {shown(self.label)}: give it as a string"
             )
         if self.text == self.label:
-            raise UnknownNameError(
-                f"expected text= and label= as two columns, got {self.text!r} for both: name another, or label=None"
-            )
+            remedy = "name another, or label=None"
+            raise UnknownNameError(f"expected text= and label= as two columns, got {self.text!r} for both: {remedy}")
 
     @property
     def wanted(self) -> set[str]:
@@ -253,11 +252,9 @@ class Columns:
         optional = () if self.label == "label" else (("label", self.label),)
         for argument, column in (("text", self.text), *optional):
             if column is not None and column not in names:
-                hint = did_you_mean(column, names)
                 found = ", ".join(names) or "no column at all"
-                raise UnknownNameError(
-                    f"expected a column {column!r} in {name}, got {found}: name another with {argument}={hint}"
-                )
+                remedy = f"name another with {argument}={did_you_mean(column, names)}"
+                raise UnknownNameError(f"expected a column {column!r} in {name}, got {found}: {remedy}")
         for column in self.wanted:
             if names.count(column) > 1:
                 raise FileFormatError(f"expected one column {column!r} in {name}, got several: rename all but one")

@@ -57,9 +57,7 @@ def read(path: Path) -> WordVectors:
     """The table in a file; of a word that is there twice the first row counts."""
     readers = {".txt": _read_text, ".vec": _read_text, ".npz": _read_npz}
     if path.suffix not in readers:
-        raise FileFormatError(
-            f"expected an encoder: a folder, or word vectors as {', '.join(readers)}, got the file {path.name}"
-        )
+        raise FileFormatError(f"expected a folder, or word vectors as {', '.join(readers)}, got the file {path.name}")
     try:
         words, rows = readers[path.suffix](path)
         fingerprint = "sha256:" + file_digest(path)[:16]
@@ -69,9 +67,8 @@ def read(path: Path) -> WordVectors:
     check_finite(vectors, f"the vectors in {path.name}")
     first = {word: i for i, word in reversed(list(enumerate(words)))}
     kept = sorted(first.values())
-    return WordVectors(
-        tuple(words[i] for i in kept), vectors if len(kept) == len(words) else vectors[kept], fingerprint
-    )
+    vectors = vectors if len(kept) == len(words) else vectors[kept]
+    return WordVectors(tuple(words[i] for i in kept), vectors, fingerprint)
 
 
 def _read_text(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
@@ -108,9 +105,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def _numbers(text: str) -> Float32[np.ndarray, " some"]:
     """The numbers of a line; none if there is anything else among them."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "error", DeprecationWarning
-        )  # what numpy says of anything else, before it becomes an error
+        # What numpy says of anything else, before it becomes an error.
+        warnings.simplefilter("error", DeprecationWarning)
         try:
             return np.fromstring(text, dtype=np.float32, sep=" ")
         except (ValueError, DeprecationWarning):

@@ -124,7 +124,7 @@ class Effort:
     def notes(self, maps: Sequence[str], n: int, d: int, words: int) -> Iterator[str]:
         """What was left out, for these maps at a text of n tokens of which `words` words may change."""
         if maps and self.certify == Certify.plain():
-            yield "certificates in closed form; effort thorough refines them"
+            yield "certificates, where there are any, in closed form; effort thorough refines them"
         blocks = " and ".join(name for name in maps if has_blocks(name))
         if blocks and self.neurons is not None and self.neurons < n * d:
             yield f"{blocks}: {self.neurons:,} neurons, where the paper has n·d = {n * d:,}"

@@ -12,7 +12,7 @@ import torch
 
 from oneword.maps.base import FeatureMap
 from oneword.maps.registry import draw, has_blocks, title
-from oneword.progress import Progress
+from oneword.progress import Progress, part
 from oneword.random import stream
 from oneword.report.words.table import Subject
 from oneword.result import Sensitivity
@@ -22,7 +22,7 @@ from oneword.sets.vocabulary import Replacements, Vocabulary, Words
 from oneword.sup.verb import sensitivity
 from oneword.text.context import spread_positions
 from oneword.words.effort import Effort
-from oneword.words.measured import Measured, joint_row
+from oneword.words.measured import Measured, Origin, Rows
 from oneword.words.request import Request
 from oneword.words.windows import Window
 
@@ -57,62 +57,50 @@ class MapSubject:
         return draw(self.by, window.context.n, window.context.d, k=k, seed=seed, dtype=X.dtype, device=X.device)
 
 
-def measure_map(
-    subject: MapSubject,
-    window: Window,
-    seed: int,
-    request: Request,
-    words: Replacements | None,
-    name: str,
-    progress: Progress,
-) -> Measured:
-    """One map with one draw of its weights at one window; `name` is that of the result."""
-    return _Job(subject, window, seed, request, words, request.effort_for(window.context.n)).run(name, progress)
-
-
 @dataclass(frozen=True, eq=False)
-class _Job:
+class MapJob:
+    """One map with one draw of its weights at one window."""
+
     subject: MapSubject
     window: Window
     seed: int
     request: Request
     words: Replacements | None
-    effort: Effort
 
-    def run(self, name: str, progress: Progress) -> Measured:
-        context, request = self.window.context, self.request
-        phi = self.subject.phi(self.window, self.seed, self.effort)
+    def run(self, name: str, progress: Progress, show: Callable[[Measured], None]) -> Measured:
+        """Measure it; `name` is that of the result. There is nothing to `show` before it is done."""
+        progress = _by_stage(progress)
+        subject, window, effort = self.subject, self.window, self._effort
+        phi = subject.phi(window, self.seed, effort)
         ball = sensitivity(
             phi,
-            context,
+            window.context,
             within=self._within,
-            words=request.together,
+            words=self.request.together,
             positions=self._positions,
-            search=self.effort.search_of(self.subject.blocks),
-            certify=self.effort.certify,
-            baseline=self.effort.baseline,
+            search=effort.search_of(subject.blocks),
+            certify=effort.certify,
+            baseline=effort.baseline,
             seed=self.seed,
             progress=progress,
         )
-        exact, tried = self._real_words(phi, progress)
-        seed = None if self.subject.own is not None else self.seed
-        about = {"map": ball.provenance["map"]} if self.subject.own is not None else {}
-        facts = Subject(
-            self.window.text,
-            self.subject.by,
-            self.subject.title,
-            "map",
-            within=str(ball.provenance["within"]["shown"]),
-            certificate=ball.certificate,
-            about=about,
-        )
+        exact, kind = self._real_words(phi, progress)
+        drawn = subject.own is None
+        origin = Origin(window, subject.by, self.seed if drawn else None)
+        within, about = str(ball.provenance["within"]["shown"]), {} if drawn else {"map": ball.provenance["map"]}
         return Measured(
-            words=list(self._rows(ball, exact, "exact" if tried is self.words else "sample", seed)),
-            replacements=[] if exact is None else list(self._ranks(exact, seed)),
-            joint=[joint_row(ball, self.window.text, self.subject.by, seed)] if request.together > 1 else [],
-            subjects=[facts],
-            results={name: ball},
+            words=list(self._rows(origin, ball, exact, kind)),
+            replacements=[] if exact is None else self._ranks(origin, exact),
+            joint=[origin.joint(ball)] if self.request.together > 1 else [],
+            subjects=[
+                Subject(window.text, subject.by, subject.title, "map", "", within, ball.certificate, about=about)
+            ],
+            results=[(name, ball)],
         )
+
+    @property
+    def _effort(self) -> Effort:
+        return self.request.effort_for(self.window.context.n)
 
     @property
     def _within(self) -> Constraint | None:
@@ -122,32 +110,16 @@ class _Job:
         return self.request.map_constraint(self.window.context.d)
 
     def _rows(
-        self, ball: Sensitivity, exact: Sensitivity | None, kind: str, seed: int | None
+        self, origin: Origin, ball: Sensitivity, exact: Sensitivity | None, kind: str
     ) -> Iterator[dict[str, Any]]:
-        context = self.window.context
+        context, within = self.window.context, self._within
         best = {} if exact is None else exact.per_word.set_index("position").to_dict("index")
         tried = None if exact is None else exact.substitutions
-        within = self._within
         radius = math.nan if within is None else float(within.reach(context.X).max()) / math.sqrt(context.d)
         for line in ball.per_word.to_dict("records"):
             i = int(line["position"])
-            start, end = context.spans[i] or (None, None)
+            row = origin.row(i, ball, line) | {"radius": radius, "below_noise": False}
             word = best.get(i, {})
-            row = {
-                **self._place(i),
-                "start": start,
-                "end": end,
-                "tokens": len(context.rows[i]),
-                "n": context.n,
-                "by": self.subject.by,
-                "seed": seed,
-                "value": line["value"],
-                "upper": line["upper"],
-                "upper_kind": ball.upper_kind if ball.upper is not None else None,
-                "radius": radius,
-                "random": line["baseline"],
-                "below_noise": False,
-            }
             if word.get("replacement") is not None and tried is not None:
                 row |= {
                     "best_word": word["value"],
@@ -160,45 +132,36 @@ class _Job:
                 }
             yield row
 
-    def _ranks(self, exact: Sensitivity, seed: int | None) -> Iterator[dict[str, Any]]:
-        tried = exact.substitutions
-        assert tried is not None, "words were tried"
-        for i in sorted(tried.values):
-            about = {**self._place(i), "by": self.subject.by, "seed": seed}
-            for rank, v in enumerate(tried.leading(i, self.request.top), 1):
-                value, distance = float(tried.values[i][v]), float(tried.distances[i][v])
-                new = {"rank": rank, "replacement": tried.names[i][v], "value": value, "distance": distance}
-                yield about | new
-
-    def _place(self, i: int) -> dict[str, Any]:
-        window = self.window
-        return {
-            "text": window.text,
-            "window": window.number,
-            "position": i,
-            "index": window.indices[i],
-            "word": window.context.words[i],
-        }
+    def _ranks(self, origin: Origin, exact: Sensitivity) -> Rows:
+        places = sorted(exact.per_word["position"].tolist())
+        tops = {i: exact.replacements(i, self.request.top).itertuples(index=False, name=None) for i in places}
+        return [row for i, top in tops.items() for row in origin.ranks(i, top)]
 
     @property
     def _positions(self) -> list[int]:
-        able, most = self.window.positions, self.effort.block_words
+        able, most = self.window.positions, self._effort.block_words
         return spread_positions(able, most if self.subject.blocks and most is not None else len(able))
 
-    def _real_words(self, phi: FeatureMap, progress: Progress) -> tuple[Sensitivity | None, Replacements | None]:
-        words = self.words
-        if words is None:
-            return None, None
-        most = self.effort.candidates_of(self.subject.blocks)
+    def _real_words(self, phi: FeatureMap, progress: Progress) -> tuple[Sensitivity | None, str]:
+        """What real words do, and whether all of them were tried ("exact") or some ("sample")."""
+        words, context = self.words, self.window.context
+        # One's own map may need a forward pass for every word.
+        most = self._effort.candidates_of(self.subject.blocks or self.subject.own is not None)
         if most is not None and isinstance(words, Vocabulary | Words):
             words = _some(words, most, self.request.seed)
         # A word of two tokens has no counterpart among words of one.
-        context = self.window.context
-        able = [i for _, members in words.fitting(context, self._positions) for i in members]
+        fitting = () if words is None else words.fitting(context, self._positions)
+        able = [i for _, members in fitting for i in members]
         if not able:
-            return None, None
+            return None, ""
         found = sensitivity(phi, context, within=words, positions=able, baseline=0, progress=progress)
-        return found, words
+        return found, "exact" if words is self.words else "sample"
+
+
+def _by_stage(progress: Progress) -> Progress:
+    """The stages of a map, each of which reports from 0 to 1, as shares of the whole."""
+    shares = {"search": (0.0, 0.6), "certificate": (0.6, 0.7)}
+    return lambda stage, done: part(progress, *shares.get(stage, (0.7, 1.0)))(stage, done)
 
 
 @lru_cache(maxsize=4)  # every seed of the weights meets the same words

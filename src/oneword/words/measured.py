@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pandas as pd
 
 from oneword.report.words.table import RANKED, Subject, WordTable, words_frame
 from oneword.result import Sensitivity
+from oneword.words.windows import Window
 
 Rows = list[dict[str, Any]]
 
@@ -24,24 +25,17 @@ class Measured:
     heads: Rows = field(default_factory=list)
     joint: Rows = field(default_factory=list)
     subjects: list[Subject] = field(default_factory=list)
-    results: dict[str, Sensitivity] = field(default_factory=dict)
+    results: list[tuple[str, Sensitivity]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __add__(self, more: Measured) -> Measured:
-        known = {(subject.text, subject.by) for subject in self.subjects}
-        return Measured(
-            self.words + more.words,
-            self.replacements + more.replacements,
-            self.layers + more.layers,
-            self.heads + more.heads,
-            self.joint + more.joint,
-            self.subjects + [each for each in more.subjects if (each.text, each.by) not in known],
-            self.results | more.results,
-            self.notes + more.notes,
-        )
+        return Measured(*(getattr(self, each.name) + getattr(more, each.name) for each in fields(self)))
 
     def table(self, texts: Sequence[str], notes: Sequence[str], about: Mapping[str, Any]) -> WordTable:
-        """All of it as one table."""
+        """All of it as one table; of a subject that was measured often, the first facts."""
+        subjects: dict[tuple[int, str], Subject] = {}
+        for each in self.subjects:
+            subjects.setdefault((each.text, each.by), each)
         return WordTable(
             tuple(texts),
             words_frame(self.words),
@@ -49,22 +43,47 @@ class Measured:
             pd.DataFrame(self.layers),
             pd.DataFrame(self.heads),
             pd.DataFrame(self.joint),
-            tuple(sorted(self.subjects, key=lambda subject: subject.text)),
+            tuple(sorted(subjects.values(), key=lambda subject: subject.text)),
             tuple(dict.fromkeys([*notes, *self.notes])),
             dict(about),
-            self.results,
+            dict(self.results),
         )
 
 
-def joint_row(found: Sensitivity, text: int, by: str, seed: int | None) -> dict[str, Any]:
-    """Several words changed at once."""
-    return {
-        "text": text,
-        "by": by,
-        "seed": seed,
-        "positions": list(found.positions),
-        "word": found.word,
-        "value": found.value,
-        "upper": found.upper,
-        "baseline": found.baseline,
-    }
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What one measurement is of, as its rows say it: words of a window, a subject, the seed of its weights."""
+
+    window: Window
+    by: str
+    seed: int | None = None
+
+    def row(self, i: int, found: Sensitivity | None, sup: Mapping[Any, Any]) -> dict[str, Any]:
+        """Word i with its line of `found.per_word`, if it has one yet."""
+        context = self.window.context
+        start, end = context.spans[i] or (None, None)
+        return self._word(i) | {
+            "start": start,
+            "end": end,
+            "tokens": len(context.rows[i]),
+            "n": context.n,
+            "value": sup.get("value"),
+            "upper": sup.get("upper"),
+            "upper_kind": None if found is None or found.upper is None else found.upper_kind,
+            "random": sup.get("baseline"),
+        }
+
+    def ranks(self, i: int, best: Iterable[tuple[str, float, float]]) -> Rows:
+        """The real words that change most in the place of word i, each with its value and its distance."""
+        names = ("rank", "replacement", "value", "distance")
+        return [self._word(i) | dict(zip(names, (rank, *each), strict=True)) for rank, each in enumerate(best, 1)]
+
+    def joint(self, found: Sensitivity) -> dict[str, Any]:
+        """Several words changed at once."""
+        known = {name: getattr(found, name) for name in ("word", "value", "upper", "baseline")}
+        return {"text": self.window.text, "by": self.by, "seed": self.seed, "positions": list(found.positions)} | known
+
+    def _word(self, i: int) -> dict[str, Any]:
+        window = self.window
+        word = {"position": i, "index": window.indices[i], "word": window.context.words[i]}
+        return {"text": window.text, "window": window.number, **word, "by": self.by, "seed": self.seed}

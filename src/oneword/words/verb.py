@@ -5,26 +5,28 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from oneword.bounds.certificate import Certify
-from oneword.errors import OnewordError, RangeError
+from oneword.errors import RangeError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap
 from oneword.maps.transformer import TransformerFeatures
-from oneword.progress import Progress, part, silent
+from oneword.progress import Progress, silent
 from oneword.report.words.table import WordTable
 from oneword.sets import coverage
 from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
+from oneword.sup.verb import load_pooled
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 from oneword.words import maps
 from oneword.words.effort import Effort
-from oneword.words.maps import MapSubject, measure_map
+from oneword.words.maps import MapJob, MapSubject
 from oneword.words.measured import Measured
 from oneword.words.models import ModelSubject, measure_model
 from oneword.words.request import Request
@@ -73,7 +75,7 @@ def measure(
     | `texts` | | a text, a `Context` (as `encode` and `gaussian` return), or a list of them |
     | `by` | attention, rf, minilm | names of maps or models, folders, `FeatureMap`s or callables X ↦ φ(X) |
     | `encoder` | "minilm" | gives maps their word vectors; models have their own |
-    | `within` | None | the allowed changes: a `Ball`, or "sphere", "ball:0.5"; None is ‖Δ‖ ≤ √d, for models ‖x‖ |
+    | `within` | None | the allowed changes: a `Ball`, or "sphere", "ball:0.5"; None: what suits the map |
     | `words` | None | the real words to try: None for the vocabulary, a list, or False for none |
     | `positions` | None | the words that may change, numbered as in the table; None for all |
     | `together` | 1 | how many words change at once |
@@ -120,8 +122,9 @@ def _dtype(texts: Sequence[str | Context], by: Sequence[By]) -> torch.dtype:
     for each in by:
         if isinstance(each, nn.Module) and not isinstance(each, TransformerFeatures):
             weights = next((w for w in [*each.parameters(), *each.buffers()] if w.is_floating_point()), None)
-            if weights is not None:
-                return weights.dtype
+            return torch.float64 if weights is None else weights.dtype
+        if callable(each) and not isinstance(each, nn.Module | MapSubject | ModelSubject):
+            return torch.float64  # as `sensitivity` encodes texts for a function
     arrays = [text.X.dtype for text in texts if isinstance(text, Context)]
     return arrays[0] if arrays else torch.float32
 
@@ -138,19 +141,15 @@ def _listed(by: By | Sequence[By] | None) -> list[By]:
 def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapSubject | ModelSubject], list[str]]:
     """What was named, each under a name of its own; and a note where the default model is not there."""
     if by is None:
-        return _default(request)
+        missing = [] if importlib.util.find_spec("transformers") else ["minilm"]
+        found = [subject_of(name, request) for name in DEFAULT if name not in missing]
+        return found, [f"{name} was left out: pip install 'oneword[hub]'" for name in missing]
     given = _listed(by)
     if not given:
         raise RangeError("expected at least one map or model, got none: choose one")
     names = [each for each in given if isinstance(each, str)]
     registry.each_once(names) if names else None
     return _distinct([subject_of(each, request) for each in given]), []
-
-
-def _default(request: Request) -> tuple[list[MapSubject | ModelSubject], list[str]]:
-    missing = [] if importlib.util.find_spec("transformers") else ["minilm"]
-    found = [subject_of(name, request) for name in DEFAULT if name not in missing]
-    return found, [f"{name} was left out: pip install 'oneword[hub]'" for name in missing]
 
 
 def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
@@ -162,19 +161,11 @@ def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
     if not isinstance(by, str):
         name = getattr(by, "__name__", type(by).__name__)
         return MapSubject(name, name, own=by)
-    return MapSubject.named(by) if registry.is_map(by) else ModelSubject(_model(by, request))
-
-
-def _model(name: str, request: Request) -> TransformerFeatures:
-    """A model by its name; `name@random` has the same architecture with random weights."""
-    trained = name.removesuffix(RANDOM)
-    seed = request.seed if name.endswith(RANDOM) else None
-    try:
-        return TransformerFeatures.load(
-            trained, output="pooled", dtype=request.dtype, device=request.device, random_init=seed
-        )
-    except OnewordError as error:  # where there is no model of this name, a map may have been meant
-        raise type(error)(f"{error}{registry.similar_to(name)}") from None
+    if registry.is_map(by):
+        return MapSubject.named(by)
+    trained = by.removesuffix(RANDOM)
+    seed = request.seed if trained != by else None
+    return ModelSubject(load_pooled(trained, dtype=request.dtype, device=request.device, random_init=seed))
 
 
 def _distinct(subjects: list[MapSubject | ModelSubject]) -> list[MapSubject | ModelSubject]:
@@ -255,22 +246,15 @@ class _Jobs:
             mine = [window for window in self.windows if window.text == number]
             for subject in self.subjects:
                 if isinstance(subject, ModelSubject):
-                    yield f"{subject.by}{where}", self._model(subject, number, text, f"{subject.by}{where}")
+                    name = f"{subject.by}{where}"
+                    yield name, partial(measure_model, subject, number, text, self.request, name)
                     continue
                 for window in mine:
                     for seed in subject.seeds(self.request, self.seeds):
                         piece = f"-window{window.number}" if windows else ""
                         draw = f"-seed{seed}" if self.seeds > 1 and subject.own is None else ""
                         name = f"{subject.by}{where}{piece}{draw}"
-                        yield name, self._map(subject, window, seed, name)
-
-    def _map(self, subject: MapSubject, window: Window, seed: int, name: str) -> Any:
-        return lambda progress, show: measure_map(
-            subject, window, seed, self.request, self.words, name, _by_stage(progress)
-        )
-
-    def _model(self, subject: ModelSubject, number: int, text: str | Context, name: str) -> Any:
-        return lambda progress, show: measure_model(subject, number, text, self.request, name, progress, show)
+                        yield name, partial(MapJob(subject, window, seed, self.request, self.words).run, name)
 
     def _notes(self) -> list[str]:
         if not self.maps:
@@ -280,23 +264,24 @@ class _Jobs:
 
     def _about(self, done: Measured) -> dict[str, Any]:
         """What all numbers rest on."""
-        first = next(iter(done.results.values())).provenance if done.results else {}
+        first = done.results[0][1].provenance if done.results else {}
         about: dict[str, Any] = {"by": [subject.by for subject in self.subjects], "texts": len(self.texts)}
         if self.maps:
-            names = {subject.by for subject in self.maps}
-            pairs: dict[str, int] = {}
+            draws = {subject.by: len(subject.seeds(self.request, self.seeds)) for subject in self.maps}
+            pairs = dict.fromkeys(draws, 0)
             for row in done.words:
-                if row["by"] in names:
-                    pairs[row["by"]] = pairs.get(row["by"], 0) + (row.get("candidates") or 0)
+                if row["by"] in pairs:
+                    pairs[row["by"]] += row.get("candidates") or 0
+            random = [subject for subject in self.maps if subject.own is None]
             tried = None if self.covered is None else self.covered.to_dict()
             about |= {
                 "encoder": None if self.encoder is None else self.encoder.describe(),
-                "seeds": list(range(self.request.seed, self.request.seed + self.seeds)),
-                "within": self.request.map_constraint(self.windows[0].context.d).describe(),
+                "seeds": random[0].seeds(self.request, self.seeds) if random else [],
+                "within": {each.by: each.within for each in done.subjects},
                 "words": None if self.words is None else self.words.describe(),
                 "tried": None
                 if tried is None
-                else tried | {"pairs": {name: count // self.seeds for name, count in pairs.items()}},
+                else tried | {"pairs": {name: count // draws[name] for name, count in pairs.items()}},
                 "windows": len(self.windows),
                 "tokens at once, at most": self.longest,
                 "special tokens": list(dict.fromkeys(self._added())),
@@ -327,9 +312,3 @@ def _overall(progress: Progress, title: str, job: int, jobs: int) -> Progress:
         progress(f"{title}: {stage}", (job + furthest) / jobs)
 
     return onward
-
-
-def _by_stage(progress: Progress) -> Progress:
-    """The stages of a map, each of which reports from 0 to 1, as shares of the whole."""
-    shares = {"search": (0.0, 0.6), "certificate": (0.6, 0.7)}
-    return lambda stage, done: part(progress, *shares.get(stage, (0.7, 1.0)))(stage, done)

@@ -13,17 +13,6 @@ from oneword.experiments.cells.sensitivity import ReviewCell, SensitivityCell
 from oneword.experiments.cells.trained import AttentionMapCell, TrainedCell
 from oneword.experiments.own_maps import OwnMap
 
-__all__ = [
-    "KINDS",
-    "AttentionMapCell",
-    "Cell",
-    "LearningCell",
-    "ReviewCell",
-    "SensitivityCell",
-    "TrainedCell",
-    "from_dict",
-]
-
 KINDS: dict[str, type[Cell]] = {
     kind.kind: kind for kind in (SensitivityCell, LearningCell, ReviewCell, AttentionMapCell, TrainedCell)
 }

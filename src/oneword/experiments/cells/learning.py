@@ -42,7 +42,7 @@ class LearningCell(TextCell):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(N=whole("N", self.N, 1), samples=whole("samples", self.samples, 1))
+        self._set_whole(N=1, samples=1)
         for name, known in (("trainings", tuple(Training)), ("objectives", (*Objective, LOWEST))):
             asked = [choice(name, value, known) for value in several(name, getattr(self, name))]
             self._set(**{name: tuple(str(value) for value in known if value in asked)})
@@ -70,13 +70,8 @@ class LearningCell(TextCell):
     def rows(self) -> list[dict[str, Any]]:
         drawn = draw_labelled(self, self.N + self.samples)
         X, labels = drawn.X, drawn.labels
-        common = {
-            **self.common(),
-            **drawn.names,
-            "N": self.N,
-            "positions": str(self.positions),
-            "dropped": drawn.dropped,
-        }
+        sizes = {"N": self.N, "positions": str(self.positions), "dropped": drawn.dropped}
+        common = {**self.common(), **drawn.names, **sizes}
         out: list[dict[str, Any]] = []
         for depth, phi in draw_maps(self):
             trained = Interpolator.fit(phi, X[: self.N], labels[: self.N], memory=self.memory)
@@ -90,9 +85,7 @@ class LearningCell(TextCell):
 
     def _changes(self, sample: NewSample, index: int) -> Iterator[WordChange]:
         options = SearchOptions(
-            positions=self._positions(index),
-            memory=self.memory,
-            seed=trial_seed(self, "search", index),
+            positions=self._positions(index), memory=self.memory, seed=trial_seed(self, "search", index)
         )
         for training in self.trainings:
             for objective in self.objectives:

@@ -11,7 +11,7 @@ from oneword import theory
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.experiments import costs
-from oneword.experiments.cell import TextCell, choice, real, whole
+from oneword.experiments.cell import TextCell, choice, real, searched, whole
 from oneword.experiments.draws import Drawn, draw_maps, draw_text, trial_seed
 from oneword.maps.base import FeatureMap
 from oneword.maps.random import RandomFeatures
@@ -20,13 +20,40 @@ from oneword.random import stream
 from oneword.result import Sensitivity
 from oneword.search.defaults import DefaultSearch
 from oneword.sup.verb import sensitivity
+from oneword.text.context import Context
 
 POSITIONS = ("all", "one", "first")
 SEARCHES = ("full", "quick")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SensitivityCell(TextCell):
+class SearchCell(TextCell):
+    """A search with `baseline` random changes a word and, unless `certify` is None, upper bounds.
+
+    `certify` is 0 for the closed form, or a ratio ≥ 1: refined until upper/value is at most that.
+    """
+
+    certify: float | None = None
+    baseline: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set_whole(baseline=0)
+        self._set(certify=None if self.certify is None else real("certify", self.certify, 0))
+        if self.certify is not None and 0 < self.certify < 1:
+            raise RangeError(f"expected certify = 0 (the closed form) or a ratio upper/value ≥ 1, got {self.certify}")
+
+    def _found(self, phi: FeatureMap, text: Context, *, quick: bool = False, **options: Any) -> Sensitivity:
+        """Work that is counted, never timed: a clock would make the numbers depend on the machine."""
+        effort: Certify | Literal[False] = False
+        if self.certify is not None:
+            effort = Certify(self.certify) if self.certify else Certify.plain()
+        search, seed = DefaultSearch(quick=quick, memory=self.memory), trial_seed(self, "search")
+        return sensitivity(phi, text, search=search, certify=effort, baseline=self.baseline, seed=seed, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensitivityCell(SearchCell):
     """S_φ(X) of Eq. 1 at one text.
 
     | field | meaning |
@@ -44,8 +71,6 @@ class SensitivityCell(TextCell):
     changed: int = 1
     positions: str = "all"
     search: str = "full"
-    certify: float | None = None
-    baseline: int = 16
     real_words: int = 0
 
     def __post_init__(self) -> None:
@@ -53,9 +78,7 @@ class SensitivityCell(TextCell):
         choice("positions", self.positions, POSITIONS)
         choice("search", self.search, SEARCHES)
         self._set(changed=whole("changed", self.changed, 1, self.n))
-        self._set(certify=checked_target(self.certify))
-        for name in ("baseline", "real_words"):
-            self._set(**{name: whole(name, getattr(self, name), 0)})
+        self._set_whole(real_words=0)
         if self.changed > 1 and self.positions != "all":
             raise RangeError(f"expected positions = all with changed > 1, got {self.positions}: leave positions out")
         if self.real_words and self.words_from != "corpus":
@@ -81,34 +104,14 @@ class SensitivityCell(TextCell):
         only = self._only
         if only is not None and isinstance(phi, RandomFeatures):
             phi = phi.alone(only)
-        found = sensitivity(
-            phi,
-            drawn.text,
-            words=self.changed,
-            positions=None if only is None else [only],
-            search=DefaultSearch(quick=self.search == "quick", memory=self.memory),
-            certify=effort(self.certify),
-            baseline=self.baseline,
-            seed=trial_seed(self, "search"),
-        )
-        first = found.per_word.loc[found.per_word["position"] == 0, "value"]
-        return {
-            **self.common(),
-            **drawn.names(),
-            "depth": depth,
-            "changed": self.changed,
-            "positions": self.positions,
-            "value": found.value,
-            "first": first.iloc[0] if len(first) else None,
-            "upper": found.upper,
-            "baseline": found.baseline,
-            "predicted": self._predicted(depth),
-            "position": found.position,
-            "word": found.word,
-            "status": str(found.status),
-            "certificate": found.certificate,
-            **self._beside(drawn, phi, found),
-        }
+        positions = None if only is None else [only]
+        found = self._found(phi, drawn.text, quick=self.search == "quick", words=self.changed, positions=positions)
+        at_first = found.per_word.loc[found.per_word["position"] == 0, "value"]
+        about = {"depth": depth, "changed": self.changed, "positions": self.positions}
+        first = at_first.iloc[0] if len(at_first) else None
+        compared = {"first": first, "baseline": found.baseline, "predicted": self._predicted(depth)}
+        beside = self._beside(drawn, phi, found)
+        return {**self.common(), **drawn.names(), **about, **searched(found), **compared, **beside}
 
     @property
     def _only(self) -> int | None:
@@ -155,17 +158,10 @@ class SensitivityCell(TextCell):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReviewCell(TextCell):
+class ReviewCell(SearchCell):
     """Every word of one text, one row each. `certify` and `baseline` as in a SensitivityCell."""
 
     kind: ClassVar[str] = "review"
-
-    certify: float | None = None
-    baseline: int = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(certify=checked_target(self.certify), baseline=whole("baseline", self.baseline, 0))
 
     def estimate_bytes(self) -> int:
         return costs.search_bytes(self, self.n, baseline=self.baseline)
@@ -178,32 +174,8 @@ class ReviewCell(TextCell):
         drawn = draw_text(self)
         out: list[dict[str, Any]] = []
         for depth, phi in draw_maps(self):
-            found = sensitivity(
-                phi,
-                drawn.text,
-                search=DefaultSearch(memory=self.memory),
-                certify=effort(self.certify),
-                baseline=self.baseline,
-                seed=trial_seed(self, "search"),
-            )
+            found = self._found(phi, drawn.text)
             head = {**self.common(), **drawn.names(), "depth": depth, "label": drawn.text.label}
             words = found.per_word[["position", "word", "value", "upper", "baseline"]].to_dict(orient="records")
             out += [head | {str(name): value for name, value in word.items()} for word in words]
         return out
-
-
-def checked_target(certify: object) -> float | None:
-    """None, 0 or a ratio."""
-    if certify is None:
-        return None
-    target = real("certify", certify, 0)
-    if 0 < target < 1:
-        raise RangeError(f"expected certify = 0 (the closed form) or a ratio upper/value ≥ 1, got {target}")
-    return target
-
-
-def effort(target: float | None) -> Certify | Literal[False]:
-    """Work that is counted, never timed: a clock would make the numbers depend on the machine."""
-    if target is None:
-        return False
-    return Certify.plain() if target == 0 else Certify(target)

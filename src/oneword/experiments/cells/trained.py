@@ -12,7 +12,7 @@ import torch
 from oneword.checks import check_string
 from oneword.errors import RangeError
 from oneword.experiments import costs
-from oneword.experiments.cell import Cell, choice, name_or_path, several, whole
+from oneword.experiments.cell import Cell, choice, name_or_path, searched, several
 from oneword.maps.outputs import OUTPUTS
 from oneword.maps.transformer import TransformerFeatures
 from oneword.random import stream
@@ -67,12 +67,8 @@ class TrainedCell(Cell):
         choice("output", self.output, tuple(OUTPUTS))
         for name in ("model", "corpus"):
             name_or_path(name, getattr(self, name))
-        least = {"n": 4, "positions": 0, "real_words": 1, "trial": 0, "seed": 0, "memory": 1 << 20}
-        for name, lowest in least.items():
-            self._set(**{name: whole(name, getattr(self, name), lowest)})
-        for name in ("layer", "random_init"):
-            if getattr(self, name) is not None:
-                self._set(**{name: whole(name, getattr(self, name), 0)})
+        self._set_whole(n=4, positions=0, real_words=1, trial=0, seed=0, memory=1 << 20)
+        self._set_whole(**{name: 0 for name in ("layer", "random_init") if getattr(self, name) is not None})
 
     @property
     def title(self) -> str:
@@ -107,30 +103,11 @@ class TrainedCell(Cell):
         words = [value for values in random.values() for value in values.values()]
         if not words:
             raise RangeError(f"expected words of one token among those that may change, got none in {self.title}")
-        return [
-            {
-                "map": phi.name,
-                "words_from": "corpus",
-                "encoder": phi.encoder.name,
-                "corpus": corpus,
-                "n": self.n,
-                "d": phi.encoder.d,
-                "trial": self.trial,
-                "seed": self.seed,
-                "objective": ModelSubject(phi).what,
-                "changed": 1,
-                "positions": "all" if self.positions == 0 else f"{self.positions} spread",
-                "value": found.value,
-                "upper": found.upper,
-                "baseline": found.per_word["baseline"].mean(),
-                "real_mean": math.fsum(words) / len(words),
-                "real_max": max(words),
-                "position": found.position,
-                "word": found.word,
-                "status": str(found.status),
-                "certificate": found.certificate,
-            }
-        ]
+        model = {"map": phi.name, "objective": ModelSubject(phi).what, "encoder": phi.encoder.name, "d": phi.encoder.d}
+        source = {"words_from": "corpus", "corpus": corpus, "n": self.n, "trial": self.trial, "seed": self.seed}
+        where = {"changed": 1, "positions": f"{self.positions} spread" if self.positions else "all"}
+        real = {"real_mean": math.fsum(words) / len(words), "real_max": max(words)}
+        return [model | source | where | searched(found) | real | {"baseline": found.per_word["baseline"].mean()}]
 
     def _phi(self) -> TransformerFeatures:
         return TransformerFeatures.load(self.model, output=self.output, layer=self.layer, random_init=self.random_init)
@@ -188,19 +165,10 @@ class AttentionMapCell(Cell):
         out: list[dict[str, Any]] = []
         for index, text in enumerate(self.sentences):
             tokens, attention = encoder.first_attention(text)
-            weights = attention.mean(0).tolist()
+            about = {"encoder": encoder.name, "sentence": index, "text": text}
             out += [
-                {
-                    "encoder": encoder.name,
-                    "sentence": index,
-                    "text": text,
-                    "from_token": tokens[i],
-                    "to_token": tokens[j],
-                    "from_index": i,
-                    "to_index": j,
-                    "weight": weights[i][j],
-                }
-                for i in range(len(tokens))
-                for j in range(len(tokens))
+                about | {"from_token": one, "to_token": other, "from_index": i, "to_index": j, "weight": weight}
+                for (i, one), weights in zip(enumerate(tokens), attention.mean(0).tolist(), strict=True)
+                for (j, other), weight in zip(enumerate(tokens), weights, strict=True)
             ]
         return out

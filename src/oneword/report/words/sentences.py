@@ -125,8 +125,11 @@ def meanings(table: WordTable) -> Iterator[str]:
         "S ≥ is the largest ‖φ(X′) − φ(X)‖ / ‖φ(X)‖ that a search found when the embedding x of one word moves by Δ, "
         f"{within}{whose}. That change attains it: a lower bound. Δ is a vector; as a rule no word has that embedding."
     )
-    if "map" in kinds:
+    if (table.words["upper_kind"] == "certificate").any():
         yield "S ≤ of a map is certified: no allowed change exceeds it."
+    for part in table.parts:
+        if part.subject.certificate.startswith("no certificate"):
+            yield f"{part.subject.title}: {part.subject.certificate}."
     if "model" in kinds:
         yield (
             "S ≤ of a model is a ceiling: where a model ends in a norm, its output stays in a known range whatever the "
@@ -138,10 +141,8 @@ def meanings(table: WordTable) -> Iterator[str]:
     if about.get("encoder"):
         encoder, seeds = about["encoder"], about.get("seeds", [])
         weights = f"mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-        yield (
-            f"Maps read layer {encoder['layer']} of {encoder['encoder']}, d = {about['d']}; random weights: {weights} "
-            f"({', '.join(map(str, seeds))})."
-        )
+        drawn = f"; random weights: {weights} ({', '.join(map(str, seeds))})" if seeds else ""
+        yield f"Maps read layer {encoder['layer']} of {encoder['encoder']}, d = {about['d']}{drawn}."
     special = ", ".join(about.get("special tokens", ()))
     if special:
         what = "may change, too" if about["special tokens change"] else "are in the text, but only its own words change"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oneword.checks import one_line, shortened
-from oneword.report.table import MOST_LINES, shown
+from oneword.report.table import MOST_LINES, shown, visible
 from oneword.report.words.lines import (
     SPREADS,
     Line,
@@ -113,6 +113,8 @@ class WordsView:
             ]
             grid.add_row(number, Text(visible(str(label["word"]))), *cells)
         yield grid
+        if narrow and any(part.words["random"].notna().any() for part in parts):
+            yield Text(f"random Δ is shown from {NARROW} columns on", style="dim")
         hidden = len(parts[0].words) - len(first)
         if hidden:
             yield Text(f"… and {hidden} less sensitive words: the page and the files have them all", style="dim")
@@ -268,10 +270,3 @@ def heat_style(strong: float) -> str:
     background, ink = HEAT[min(len(HEAT) - 1, int(strong * len(HEAT)))]
     # Without colours the boldest words still stand out.
     return f"{'bold ' if strong > 2 / 3 else ''}{ink} on {background}"
-
-
-def visible(text: str) -> str:
-    """Control characters would move the cursor or recolour the terminal: they are shown, not sent."""
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
