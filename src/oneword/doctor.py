@@ -33,6 +33,7 @@ def examine() -> dict[str, Any]:
     core = [r.name for r in needed if r.marker is None]
     by_extra = {extra: [r.name for r in needed if r.marker and f'extra == "{extra}"' in _marker(r)] for extra in EXTRAS}
     files, stored = cache.usage()
+    sizes = {"megabytes": round(stored / 1e6, 1), "limit_megabytes": round(cache.limit() / 1e6, 1)}
     return {
         "oneword": __version__,
         "python": platform.python_version(),
@@ -50,12 +51,7 @@ def examine() -> dict[str, Any]:
         "offline": {
             "encoders": {sources.EMBEDDED_ENCODER: sources.MINILM.version is not None},
             "corpora": {sources.EMBEDDED_CORPUS: sources.REVIEWS.version is not None},
-            "cache": {
-                "folder": str(cache.folder()),
-                "files": files,
-                "megabytes": round(stored / 1e6, 1),
-                "limit_megabytes": round(cache.limit() / 1e6, 1),
-            },
+            "cache": {"folder": str(cache.folder()), "files": files, **sizes},
         },
     }
 
@@ -73,9 +69,8 @@ def shown(findings: dict[str, Any]) -> RenderableType:
         grid.add_column(name)
     grid.add_row("core", _line(findings["packages"]), _state(findings["packages"], "oneword"))
     for extra, about in findings["extras"].items():
-        grid.add_row(
-            f"{extra}: {about['for']}", _line(about["packages"]), _state(about["packages"], f"oneword[{extra}]")
-        )
+        packages = about["packages"]
+        grid.add_row(f"{extra}: {about['for']}", _line(packages), _state(packages, f"oneword[{extra}]"))
     offline = findings["offline"]
     for kind in ("encoders", "corpora"):
         here = [name for name, found in offline[kind].items() if found]

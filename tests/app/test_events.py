@@ -13,7 +13,7 @@ import torch
 
 import oneword as ow
 from oneword.app import events as module
-from oneword.app.events import Events, Found
+from oneword.app.events import Events, Session
 from oneword.app.measuring import change, lengths, measure_text
 from oneword.app.subjects import MAPS, Subjects
 from oneword.errors import OnewordError
@@ -88,7 +88,7 @@ def test_a_scale_is_known_once_most_words_have_a_value():
 
 
 def test_a_word_is_put_in_the_place_of_another():
-    found = Found("one two three", _table("one two three"))
+    found = Session("one two three", _table("one two three"))
     assert found.with_word(4, "2") == "one 2 three"
     assert found.with_word(5, "2") == "one 2 three"  # anywhere inside the word
 
@@ -142,7 +142,7 @@ def test_what_is_stopped_is_not_called_done_and_what_is_replaced_is_silent(monke
             last = news
         assert "Done" in last.status
         assert not [news async for news in first if news.over]  # the second has the word
-        found = Found("one", _table("one", kind="model", by="minilm"))
+        found = Session("one", _table("one", kind="model", by="minilm"))
         busy = events.measure("me", "one two", ["for ever"], False)
         await anext(busy)
         cards = [card async for _, card, _ in events.choose("me", found, 0)]
@@ -215,7 +215,7 @@ def test_the_worst_words_of_a_model_are_looked_for_when_a_word_is_chosen(subject
     text = "It is not bad."
 
     async def run():
-        found = Found()
+        found = Session()
         async for news in events.measure("me", text, ["minilm"], False):
             found = news.found or found
         (part,) = found.table.parts
@@ -283,7 +283,7 @@ def test_shorter_texts_are_measured_each_by_itself(subjects):
 @needs_minilm
 def test_a_change_that_cannot_be_is_said_and_none_is_none(subjects):
     events = Events(subjects, subjects)
-    found = Found("It is not bad.")
+    found = Session("It is not bad.")
     assert "expected a text of at least one word" in events.change(found, " ", "minilm", 1)
     assert "Change a word" in events.change(found, "It is  not bad.", "minilm", 1)
     assert events.change(found, "It is very bad.", "minilm", 99).count("<table") == 3  # the last layer there is

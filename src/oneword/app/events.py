@@ -21,7 +21,7 @@ LOOK = "a look at a word"  # work that gives way to other work
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Session:
     """What was found out for one visitor: a text, and its table of words as far as it is known."""
 
     text: str = ""
@@ -40,7 +40,7 @@ class Update:
     """What is new on the page; None is as it was. `over` is True once, at the end."""
 
     status: str
-    found: Found | None = None
+    found: Session | None = None
     over: bool = False
 
 
@@ -61,15 +61,15 @@ class Events:
         except OnewordError as error:
             yield Update(views.said(str(error), "error"))
             return
-        box = _Box(Found(text))
+        box = _Box(Session(text))
 
         def work(job: Job) -> None:
-            measure_text(self.subjects, keys, text, careful, job.report, lambda table: box.put(Found(text, table)))
+            measure_text(self.subjects, keys, text, careful, job.report, lambda table: box.put(Session(text, table)))
 
         async for news in self._watch(visitor, work, box):
             yield news
 
-    async def choose(self, visitor: str, found: Found, start: int) -> AsyncIterator[tuple[str | None, str, Found]]:
+    async def choose(self, visitor: str, found: Session, start: int) -> AsyncIterator[tuple[str | None, str, Session]]:
         """What is known of a word, and the worst real words for it in every model: status, card, and all that is known.
 
         A look at a word gives way to whatever comes next, and stops nothing but another look.
@@ -92,7 +92,7 @@ class Events:
         async for news in self._watch(visitor, work, box, LOOK):
             yield news.status, views.word(box.found.table, start, looking=not news.over), box.found
 
-    async def cut(self, visitor: str, found: Found, keys: Sequence[str]) -> AsyncIterator[tuple[str, str | None]]:
+    async def cut(self, visitor: str, found: Session, keys: Sequence[str]) -> AsyncIterator[tuple[str, str | None]]:
         """S against n as the text is cut shorter: status and picture."""
         if not found.text or not keys:
             missing = "a map or a model" if found.text else "a text that was measured"
@@ -107,7 +107,7 @@ class Events:
         async for news in self._watch(visitor, work, _Box(found)):
             yield news.status, pictures[0] if pictures else None
 
-    def change(self, found: Found, after: str, key: str, layer: int) -> str:
+    def change(self, found: Session, after: str, key: str, layer: int) -> str:
         """Both texts as one map or model sees them, with attention maps of one layer."""
         if not found.text or " ".join(after.split()) == " ".join(found.text.split()):
             return views.said("Change a word above: what moved will be here." if found.text else "")
@@ -157,13 +157,13 @@ class Events:
 class _Box:
     """What is found in one thread, for another to look at."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Session) -> None:
         self.found, self._seen = found, found
 
-    def put(self, found: Found) -> None:
+    def put(self, found: Session) -> None:
         self.found = found
 
-    def news(self) -> Found | None:
+    def news(self) -> Session | None:
         """What was found since the last look."""
         found = self.found
         if found is self._seen:

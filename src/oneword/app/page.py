@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from oneword.app.events import Events, Found
+from oneword.app.events import Events, Session
 from oneword.app.measuring import SEEN
 from oneword.app.texts import MOST_WORDS, SAMPLES
 from oneword.report import app_views as views
@@ -60,7 +60,7 @@ def build(events: Events) -> gr.Blocks:
     seen_by = [(title, key) for title, key in subjects.choices if key in SEEN or subjects.is_model(key)]
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as page:
         _piece("header", views.header())
-        found = gr.State(Found(), time_to_live=_HOUR)
+        found = gr.State(Session(), time_to_live=_HOUR)
         with gr.Row(elem_classes="controls"):
             with gr.Column(scale=3):
                 hint = f"Type or paste a text of at most {MOST_WORDS} words, or pick a sample"
@@ -121,15 +121,15 @@ def build(events: Events) -> gr.Blocks:
                 yield news.status, views.words(now.table), views.layers(now.table), now, *rest
                 new_text = False
 
-        async def choose(found: Found, request: gr.Request, event: gr.EventData) -> AsyncIterator[tuple[Any, ...]]:
+        async def choose(found: Session, request: gr.Request, event: gr.EventData) -> AsyncIterator[tuple[Any, ...]]:
             async for said, card, now in events.choose(_visitor(request), found, int(event.start)):
                 yield said or gr.skip(), card, now
 
-        async def shorter(found: Found, keys: list[str], request: gr.Request) -> AsyncIterator[tuple[Any, ...]]:
+        async def shorter(found: Session, keys: list[str], request: gr.Request) -> AsyncIterator[tuple[Any, ...]]:
             async for said, picture in events.cut(_visitor(request), found, keys):
                 yield said, picture or gr.skip()
 
-        def put(found: Found, event: gr.EventData) -> str:
+        def put(found: Session, event: gr.EventData) -> str:
             return found.with_word(int(event.start), str(event.word))
 
         def opened(path: str | None) -> tuple[Any, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from oneword import theory
 from oneword.maps import registry
@@ -19,24 +21,38 @@ CURVE = ["map", "words_from", "d", "depth"]
 CHOSEN = ("loss", "features", "alignment")
 
 
-# What pictures and claims read. A run that measured only some kinds may lack the columns of others.
-TEXTS = (
-    "kind", "map", "words_from", "encoder", "corpus", "activation", "positions", "word", "training", "objective",
-    "text", "from_token", "to_token",
-)  # fmt: skip
-NUMBERS = (
-    "n", "d", "k", "depth", "trial", "seed", "changed", "position", "value", "first", "upper", "baseline",
-    "real_mean", "real_max", "mass_before", "mass_after", "N", "sample", "label", "g", "err", "gamma", "signed_delta",
-    "alignment", "rho", "residual", "identity_gap", "condition", "lambda_min_over_k", "dropped",
-    "sentence", "from_index", "to_index", "weight",
-)  # fmt: skip
+# The table: one set of columns for every kind of cell, null where a column does not apply. The types are fixed as well,
+# so that the same rows make the same Parquet file, bit for bit.
+
+_TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
+
+COLUMNS: Mapping[str, pa.DataType] = {
+    # every kind
+    "kind": _TEXT, "key": _TEXT, "row": _WHOLE, "map": _TEXT, "words_from": _TEXT, "encoder": _TEXT, "corpus": _TEXT,
+    "n": _WHOLE, "d": _WHOLE, "k": _WHOLE, "depth": _WHOLE, "activation": _TEXT, "trial": _WHOLE, "seed": _WHOLE,
+    # sensitivity; a review shares value, upper, baseline, position and word
+    "changed": _WHOLE, "positions": _TEXT, "value": _REAL, "first": _REAL, "upper": _REAL, "baseline": _REAL,
+    "real_mean": _REAL, "real_max": _REAL, "predicted": _REAL, "mass_before": _REAL, "mass_after": _REAL,
+    "position": _WHOLE, "word": _TEXT, "status": _TEXT, "certificate": _TEXT,
+    # learning
+    "N": _WHOLE, "sample": _WHOLE, "label": _WHOLE, "training": _TEXT, "objective": _TEXT, "g": _REAL, "err": _REAL,
+    "gamma": _REAL, "signed_delta": _REAL, "f": _REAL, "alignment": _REAL, "rho": _REAL, "residual": _REAL,
+    "identity_gap": _REAL, "condition": _REAL, "lambda_min_over_k": _REAL, "dropped": _WHOLE,
+    # attention_map
+    "sentence": _WHOLE, "text": _TEXT, "from_token": _TEXT, "to_token": _TEXT, "from_index": _WHOLE,
+    "to_index": _WHOLE, "weight": _REAL,
+}  # fmt: skip
 
 
 def complete(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with every column there, numbers as float64 (NaN where there is none) and texts as objects."""
-    numbers = {name: table[name].astype("float64") if name in table else np.nan for name in NUMBERS}
-    texts = {name: table[name].astype(object) if name in table else None for name in TEXTS}
-    return pd.DataFrame(numbers | texts, index=table.index)
+    """The table with every column there, numbers as float64 (NaN where there is none) and texts as objects.
+
+    A run that measured only some kinds may lack the columns of others.
+    """
+    missing = {name: None if kind == _TEXT else np.nan for name, kind in COLUMNS.items()}
+    types: dict[str, Any] = {name: object if kind == _TEXT else "float64" for name, kind in COLUMNS.items()}
+    there = {name: table[name].astype(types[name]) for name in COLUMNS if name in table}
+    return pd.DataFrame(missing | there, index=table.index)
 
 
 def of_kind(table: pd.DataFrame, kind: str) -> pd.DataFrame:

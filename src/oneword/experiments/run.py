@@ -280,15 +280,9 @@ def _mention_versions(kept: Iterable[store.Kept]) -> None:
 
 def _machine() -> dict[str, Any]:
     """What changes from machine to machine is said beside the table, not in it."""
-    return {
-        "versions": dict(store.versions()),
-        "machine": {
-            "system": f"{platform.system()} {platform.machine()}",
-            "cpu": cpu_name(),
-            "cores": os.cpu_count(),
-            "memory_gb": round(physical_memory() / 1e9, 1),
-        },
-    }
+    system, memory = f"{platform.system()} {platform.machine()}", round(physical_memory() / 1e9, 1)
+    machine = {"system": system, "cpu": cpu_name(), "cores": os.cpu_count(), "memory_gb": memory}
+    return {"versions": dict(store.versions()), "machine": machine}
 
 
 def _named(cells: Sequence[Cell], inputs: Mapping[str, Inputs]) -> list[dict[str, str]]:

@@ -28,6 +28,7 @@ from oneword import _version
 from oneword.errors import BusyError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
+from oneword.experiments.rows import COLUMNS
 from oneword.files import write_whole
 
 RESULTS, FORMAT = "results.parquet", "oneword.results/1"
@@ -149,30 +150,8 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-# The table: one set of columns for every kind of cell, null where a column does not apply. The types are fixed as well,
-# so that the same rows make the same Parquet file, bit for bit.
-
-_TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
-
-COLUMNS: Mapping[str, pa.DataType] = {
-    # every kind
-    "kind": _TEXT, "key": _TEXT, "row": _WHOLE, "map": _TEXT, "words_from": _TEXT, "encoder": _TEXT, "corpus": _TEXT,
-    "n": _WHOLE, "d": _WHOLE, "k": _WHOLE, "depth": _WHOLE, "activation": _TEXT, "trial": _WHOLE, "seed": _WHOLE,
-    # sensitivity; a review shares value, upper, baseline, position and word
-    "changed": _WHOLE, "positions": _TEXT, "value": _REAL, "first": _REAL, "upper": _REAL, "baseline": _REAL,
-    "real_mean": _REAL, "real_max": _REAL, "predicted": _REAL, "mass_before": _REAL, "mass_after": _REAL,
-    "position": _WHOLE, "word": _TEXT, "status": _TEXT, "certificate": _TEXT,
-    # learning
-    "N": _WHOLE, "sample": _WHOLE, "label": _WHOLE, "training": _TEXT, "objective": _TEXT, "g": _REAL, "err": _REAL,
-    "gamma": _REAL, "signed_delta": _REAL, "f": _REAL, "alignment": _REAL, "rho": _REAL, "residual": _REAL,
-    "identity_gap": _REAL, "condition": _REAL, "lambda_min_over_k": _REAL, "dropped": _WHOLE,
-    # attention_map
-    "sentence": _WHOLE, "text": _TEXT, "from_token": _TEXT, "to_token": _TEXT, "from_index": _WHOLE,
-    "to_index": _WHOLE, "weight": _REAL,
-}  # fmt: skip
-
 SCHEMA = pa.schema(list(COLUMNS.items()))
-_PANDAS: dict[pa.DataType, Any] = {_TEXT: pd.StringDtype(), _WHOLE: pd.Int64Dtype()}
+_PANDAS: dict[pa.DataType, Any] = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype()}
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -199,17 +178,9 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 def to_bytes(table: pa.Table, about: Mapping[str, str] | None = None) -> bytes:
     """A Parquet file. Every option that shapes it is set here, and no time is written: equal tables, equal bytes."""
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table.replace_schema_metadata(dict(about or {})),
-        sink,
-        version="2.6",
-        data_page_version="1.0",
-        compression="zstd",
-        compression_level=3,
-        use_dictionary=True,
-        write_statistics=False,
-        row_group_size=1 << 20,
-    )
+    layout = {"version": "2.6", "data_page_version": "1.0", "row_group_size": 1 << 20, "write_statistics": False}
+    packing = {"compression": "zstd", "compression_level": 3, "use_dictionary": True}
+    pq.write_table(table.replace_schema_metadata(dict(about or {})), sink, **layout, **packing)
     content: bytes = sink.getvalue().to_pybytes()
     return content
 

@@ -31,6 +31,7 @@ from oneword.text.sources import Package
 TRANSFORMERS = Package("transformers", "transformers", "hub")
 _TRIED_WORDS = 6  # of a text that is tried for what later words do to earlier ones
 _KINDS = "a model: 'minilm', a folder with config.json, tokenizer.json, *.safetensors"
+_OFFLINE = {"local_files_only": True, "trust_remote_code": False}
 # What a model may lack and still be whole: heads, as long as nobody asks for what they make.
 _SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
 
@@ -99,9 +100,7 @@ def _load(
     transformers = TRANSFORMERS.imported()
     with _quietly(transformers):
         try:
-            config = transformers.AutoConfig.from_pretrained(
-                folder.path, local_files_only=True, trust_remote_code=False
-            )
+            config = transformers.AutoConfig.from_pretrained(folder.path, **_OFFLINE)
         except Exception as error:  # of whatever kind: it comes from reading the file
             raise _unknown(folder, error) from None
         kind = _class(transformers, config)
@@ -174,18 +173,14 @@ def _class(transformers: Any, config: Any) -> Any:
 def _trained(kind: Any, folder: ModelFolder) -> tuple[Any, tuple[str, ...]]:
     """The model, and the weights of heads that were not there."""
     try:
-        model, info = kind.from_pretrained(
-            folder.path, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True
-        )
+        model, info = kind.from_pretrained(folder.path, use_safetensors=True, output_loading_info=True, **_OFFLINE)
     except Exception as error:
         raise _unknown(folder, error) from None
     spare = tuple(sorted(key for key in info["missing_keys"] if any(part in key for part in _SPARE)))
     missing = sorted(set(info["missing_keys"]) - set(spare))
     if missing:
-        raise FileFormatError(
-            f"expected all weights of a {type(model).__name__} in {folder.name}, got no {missing[0]} "
-            f"({len(missing)} missing): save the whole model with save_pretrained(…)"
-        )
+        got = f"no {missing[0]} ({len(missing)} missing): save the whole model with save_pretrained(…)"
+        raise FileFormatError(f"expected all weights of a {type(model).__name__} in {folder.name}, got {got}")
     return model, tuple(key for key in spare if "position_ids" not in key)
 
 

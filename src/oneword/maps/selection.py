@@ -47,10 +47,8 @@ class Selection:
         if head is not None:
             heads = int(checkpoint.config.num_attention_heads)
             if not chosen.has_heads:
-                raise RangeError(
-                    f"expected head= with output={listed(lambda each: each.has_heads)!r} only, got it with {output!r}: "
-                    "leave it out"
-                )
+                able = listed(lambda each: each.has_heads)
+                raise RangeError(f"expected head= with output={able!r} only, got it with {output!r}: leave it out")
             if not 0 <= whole_number("head", head) < heads:
                 raise RangeError(f"expected head from 0 to {heads - 1}, the heads of {checkpoint.name}, got {head}")
         if chosen.source == "logits":
@@ -61,10 +59,8 @@ class Selection:
                     f"{checkpoint.name}, which finds its last token by padding: take output='pooled'"
                 )
         if chosen.reduce == AS_THE_MODEL_POOLS and checkpoint.pooling not in POOLINGS:
-            raise FileFormatError(
-                f"expected a pooling out of {', '.join(POOLINGS)} for output={output!r}, got {checkpoint.pooling} in "
-                f"{checkpoint.name}: take output='hidden' or 'cls'"
-            )
+            got = f"{checkpoint.pooling} in {checkpoint.name}: take output='hidden' or 'cls'"
+            raise FileFormatError(f"expected a pooling out of {', '.join(POOLINGS)} for output={output!r}, got {got}")
         if module is not None:
             part_of(checkpoint, module)
         return cls(chosen, where, head, module)
@@ -83,15 +79,12 @@ class Selection:
 def check_head(checkpoint: Checkpoint) -> None:
     """Refuse a model that makes no logits, or whose head was not saved and would be random."""
     if checkpoint.base is checkpoint.model:
-        raise RangeError(
-            f"expected a model with a head for logits, got {type(checkpoint.model).__name__} in {checkpoint.name}: "
-            "take output='hidden' or 'pooled', or a model saved with its head"
-        )
+        got = f"{type(checkpoint.model).__name__} in {checkpoint.name}"
+        remedy = "take output='hidden' or 'pooled', or a model saved with its head"
+        raise RangeError(f"expected a model with a head for logits, got {got}: {remedy}")
     if any("pooler" not in key for key in checkpoint.untrained):
-        raise FileFormatError(
-            f"expected the weights of the head of {checkpoint.name} for logits, got no {checkpoint.untrained[0]}: save "
-            "the model with its head, or take output='hidden'"
-        )
+        got = f"no {checkpoint.untrained[0]}: save the model with its head, or take output='hidden'"
+        raise FileFormatError(f"expected the weights of the head of {checkpoint.name} for logits, got {got}")
 
 
 def classifies(checkpoint: Checkpoint) -> bool:
@@ -123,10 +116,8 @@ def part_of(checkpoint: Checkpoint, name: str) -> nn.Module:
         prefix = getattr(checkpoint.model, "base_model_prefix", "")
         drawn = [key for key in checkpoint.untrained if f"{key}.".startswith((f"{name}.", f"{prefix}.{name}."))]
         if drawn:
-            raise FileFormatError(
-                f"expected the weights of {name} in {checkpoint.name}, got none, so that they would be random: choose "
-                "a part that was saved"
-            )
+            got = "none, so that they would be random: choose a part that was saved"
+            raise FileFormatError(f"expected the weights of {name} in {checkpoint.name}, got {got}")
         return parts[name]
     raise UnknownNameError(f"expected a part of {checkpoint.name}, got {shown(name)}{did_you_mean(name, parts)}")
 

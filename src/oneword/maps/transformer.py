@@ -176,17 +176,10 @@ class TransformerFeatures(FeatureMap):
 
     def describe(self) -> Mapping[str, Any]:
         asked = self.selection
-        about: dict[str, Any] = {
-            "map": "TransformerFeatures",
-            "model": self.name,
-            "revision": self.encoder.revision,
-            "architecture": type(self.model).__name__,
-            "output": asked.output.name if asked.module is None else "module",
-            "layer": asked.layer if asked.module is None else None,
-            "layers": self.layers,
-            "causal": self.causal,
-            "precision": str(self.precision).removeprefix("torch."),
-        }
+        output, layer = (asked.output.name, asked.layer) if asked.module is None else ("module", None)
+        about: dict[str, Any] = {"map": "TransformerFeatures", "model": self.name, "revision": self.encoder.revision}
+        about |= {"architecture": type(self.model).__name__, "output": output, "layer": layer, "layers": self.layers}
+        about |= {"causal": self.causal, "precision": str(self.precision).removeprefix("torch.")}
         centred = self._centred if asked.source == "logits" else None
         more = {"pooling": self.pooling, "centred": centred, "head": asked.head, "module": asked.module}
         more["random_init"] = self.checkpoint.random_init
@@ -205,10 +198,8 @@ class TransformerFeatures(FeatureMap):
             return replace(text, X=text.X.to(self.device, self.dtype))
         spans = [span for span in text.spans if span is not None]
         if text.text is None or not spans:
-            raise TextError(
-                f"expected a text whose words have places in it, so that {self.name} can read it, got one of tokens "
-                "alone: give it as phi.encode(text)"
-            )
+            wanted = f"a text whose words have places in it, so that {self.name} can read it"
+            raise TextError(f"expected {wanted}, got one of tokens alone: give it as phi.encode(text)")
         return self.encode(text.text[spans[0][0] : spans[-1][1]])
 
     def at(self, X: Float[Tensor, "n d"]) -> TransformerProbe:
@@ -220,10 +211,9 @@ class TransformerFeatures(FeatureMap):
         """φ of many texts, one row each. Texts of one length run together: no padding, hence no masks."""
         asked = self.selection
         if not asked.output.one_vector or asked.module is not None:
-            raise RangeError(
-                f"expected output as {listed(lambda each: each.one_vector)} for one vector a text, got "
-                f"{asked.module or asked.output.name!r}: use .select(output='pooled')"
-            )
+            got = f"{asked.module or asked.output.name!r}: use .select(output='pooled')"
+            able = listed(lambda each: each.one_vector)
+            raise RangeError(f"expected output as {able} for one vector a text, got {got}")
         if asked.source == "logits" and not self.causal and not classifies(self.checkpoint):
             raise RangeError(f"expected one vector a text, got logits of every word of {self.name}: take 'pooled'")
         if not texts:

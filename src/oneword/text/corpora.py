@@ -160,10 +160,8 @@ def _folder(folder: Path, split: str) -> _Parts:
     home = folder / split if (folder / split).is_dir() else folder
     found = [(side, path) for side in ("neg", "pos") for path in sorted((home / side).glob("*.txt"))]
     if {side for side, _ in found} != {"neg", "pos"}:
-        raise FileFormatError(
-            f"expected {split}/pos/*.txt and {split}/neg/*.txt in a folder of reviews, got neither or one of them in "
-            f"{folder.name}: name the folder aclImdb"
-        )
+        got = f"neither or one of them in {folder.name}: name the folder aclImdb"
+        raise FileFormatError(f"expected {split}/pos/*.txt and {split}/neg/*.txt in a folder of reviews, got {got}")
     return [(side, _file(path)[1]) for side, path in found]
 
 
@@ -185,10 +183,8 @@ def _imdb(parts: _Parts, wanted: set[str], name: str) -> Table:
     """The reviews of the embedded package that come from IMDB."""
     table = _table(parts, wanted | {"source"}, name)
     if "source" not in table.names:
-        raise FileFormatError(
-            f"expected a column source in the data of {REVIEWS.name}, got {', '.join(table.names)}: install the "
-            "version that oneword[embedded] names"
-        )
+        got = f"{', '.join(table.names)}: install the version that oneword[embedded] names"
+        raise FileFormatError(f"expected a column source in the data of {REVIEWS.name}, got {got}")
     of_imdb = [row for row, source in enumerate(table.columns["source"]) if source == "imdb"]
     columns = {key: [column[row] for row in of_imdb] for key, column in table.columns.items()}
     return dataclasses.replace(table, columns=columns, places=[table.places[row] for row in of_imdb])

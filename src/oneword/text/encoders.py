@@ -107,10 +107,8 @@ class Encoder:
         """The ids of [CLS] and [SEP], or what this tokenizer puts around every text instead."""
         before, after = self.around
         if len(before) != 1 or len(after) != 1:
-            raise RangeError(
-                f"expected an encoder that puts one token before a text and one after it, got {self.name}, which puts "
-                f"{len(before)} and {len(after)}: choose a BERT-type encoder"
-            )
+            got = f"{self.name}, which puts {len(before)} and {len(after)}: choose a BERT-type encoder"
+            raise RangeError(f"expected an encoder that puts one token before a text and one after it, got {got}")
         return before[0], after[0]
 
     @property
@@ -174,17 +172,15 @@ class Encoder:
         try:
             at = positions.expand(ids.shape).flatten()
         except RuntimeError:
-            raise ShapeError(
-                f"expected positions that fit token ids of shape {tuple(ids.shape)}, got {tuple(positions.shape)}: "
-                "give one for each, or one for all"
-            ) from None
+            wanted, got = f"token ids of shape {tuple(ids.shape)}", tuple(positions.shape)
+            remedy = "give one for each, or one for all"
+            raise ShapeError(f"expected positions that fit {wanted}, got {got}: {remedy}") from None
         try:
             return self.layer0.rows(ids.flatten(), at, d, dtype).reshape(*ids.shape, d)
         except ZeroRowError as error:
             (token,) = self.tokens_of(ids.flatten()[error.row, None])
-            remedy = "in all coordinates: leave this word out"
-            if d < self.d:
-                remedy = f"in the first {d} coordinates: take a larger d"
+            shorter = f"in the first {d} coordinates: take a larger d"
+            remedy = shorter if d < self.d else "in all coordinates: leave this word out"
             raise ZeroNormError(f"expected rows of positive norm, got 0 for {token!r} {remedy}") from None
 
     def affine(
@@ -199,10 +195,8 @@ class Encoder:
         d = self._checked(ids, d, dtype)
         self._check_ids(positions, self.longest, "positions", "positions of this encoder")
         if ids.ndim != 1 or positions.ndim != 1:
-            raise ShapeError(
-                f"expected token ids and positions as two lists, got shapes {tuple(ids.shape)} and "
-                f"{tuple(positions.shape)}: flatten them"
-            )
+            got = f"{tuple(ids.shape)} and {tuple(positions.shape)}"
+            raise ShapeError(f"expected token ids and positions as two lists, got shapes {got}: flatten them")
         return self.layer0.affine(ids, positions, d, dtype)
 
     def encode(
@@ -239,10 +233,8 @@ class Encoder:
         check_floating(dtype)
         added = sum(map(len, self.around)) if special else 0
         if not added < size <= self.longest or (stride is not None and stride < 1):
-            raise RangeError(
-                f"expected size from {added + 1} to {self.longest} tokens and stride of at least 1, got size = {size}, "
-                f"stride = {stride}"
-            )
+            wanted = f"size from {added + 1} to {self.longest} tokens and stride of at least 1"
+            raise RangeError(f"expected {wanted}, got size = {size}, stride = {stride}")
         read = self._read(text)
         cuts = read.cut(size - added, stride)
         rows = sum(read.begins[last] - read.begins[first] for first, last in cuts)

@@ -174,10 +174,8 @@ def _tensor(folder: ModelFolder, family: Family, name: str, *shape: int | None, 
     )
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise FileFormatError(
-            f"expected {name}.{part} of shape ({wanted}) as config.json and the other weights say, got "
-            f"{tuple(found.shape)} in {folder.name}"
-        )
+        shape_said = f"shape ({wanted}) as config.json and the other weights say"
+        raise FileFormatError(f"expected {name}.{part} of {shape_said}, got {tuple(found.shape)} in {folder.name}")
     return found
 
 
@@ -187,8 +185,7 @@ def _padding(folder: ModelFolder, family: Family, vocabulary: int) -> int:
     if pad == -1 and family.position is None:  # so early Llama files say that there is none
         pad = None
     if pad is not None and (isinstance(pad, bool) or not isinstance(pad, int) or not 0 <= pad < vocabulary):
-        raise FileFormatError(
-            f"expected pad_token_id from 0 to {vocabulary - 1}, a token, in config.json of {folder.name}, got {pad!r}"
-        )
+        wanted = f"pad_token_id from 0 to {vocabulary - 1}, a token"
+        raise FileFormatError(f"expected {wanted}, in config.json of {folder.name}, got {pad!r}")
     given = (i for i in (pad, end) if isinstance(i, int) and 0 <= i < vocabulary)
     return next(given, 1 if family.after_padding else 0)

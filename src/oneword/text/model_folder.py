@@ -75,15 +75,13 @@ class ModelFolder:
         missing = [pattern for pattern in FILES if not any(self.path.glob(pattern))]
         pickled = [path.name for suffix in ("bin", "pt", "ckpt") for path in sorted(self.path.glob(f"*.{suffix}"))]
         if "*.safetensors" in missing and pickled:
-            raise FileFormatError(
-                f"expected weights as *.safetensors in {self.name}, got {pickled[0]}, a pickle, which is never read: "
-                "convert it with save_pretrained(…, safe_serialization=True)"
-            )
+            got = f"{pickled[0]}, a pickle, which is never read"
+            remedy = "convert it with save_pretrained(…, safe_serialization=True)"
+            raise FileFormatError(f"expected weights as *.safetensors in {self.name}, got {got}: {remedy}")
         if missing:
-            raise FileFormatError(
-                f"expected {', '.join(FILES)} in {self.name}, got no {', no '.join(missing)}: "
-                "save the model and its fast tokenizer there with save_pretrained(…)"
-            )
+            remedy = "save the model and its fast tokenizer there with save_pretrained(…)"
+            got = f"no {', no '.join(missing)}: {remedy}"
+            raise FileFormatError(f"expected {', '.join(FILES)} in {self.name}, got {got}")
 
     @cached_property
     def config(self) -> Mapping[str, Any]:

@@ -63,10 +63,8 @@ def parsed(content: bytes, suffix: str, wanted: Collection[str], name: str) -> T
     try:
         return _PARSERS[suffix](content, wanted)
     except Exception as error:  # each parser has errors of its own
-        raise FileFormatError(
-            f"expected {name} as {suffix[1:]} in UTF-8, got {type(error).__name__} ({first_line(error)}): mend or "
-            "convert it"
-        ) from None
+        got = f"{type(error).__name__} ({first_line(error)}): mend or convert it"
+        raise FileFormatError(f"expected {name} as {suffix[1:]} in UTF-8, got {got}") from None
 
 
 def _delimited(content: bytes, wanted: Collection[str], *, by: str) -> Table:
@@ -334,10 +332,8 @@ def _signs(words: Iterable[str], name: str) -> dict[str, int]:
     values = {word: _value(word) for word in set(words) - set(_MISSING)}
     scale = sorted(word for word, value in values.items() if value is not None and value not in (-1, 0, 1))
     if scale:
-        raise FileFormatError(
-            f"expected two labels, pos and neg, 1 and 0 or 1 and -1, got {shortened(', '.join(scale))!r} in {name}: "
-            "name another column with label=, or label=None for none"
-        )
+        got = f"{shortened(', '.join(scale))!r} in {name}: name another column with label=, or label=None for none"
+        raise FileFormatError(f"expected two labels, pos and neg, 1 and 0 or 1 and -1, got {got}")
     third = -1 in values.values()
     return {word: int(value) or -1 for word, value in values.items() if value is not None and (value or not third)}
 

@@ -100,10 +100,8 @@ class TokenisedText:
         for word, span in enumerate(self.words.spans):
             tokens = begins[word + 1] - begins[word]
             if tokens > room:
-                raise RangeError(
-                    f"expected words of at most {room} tokens, got {tokens} in the one at character {span[0]}: take a "
-                    "larger size, or shorten it"
-                )
+                got = f"{tokens} in the one at character {span[0]}: take a larger size, or shorten it"
+                raise RangeError(f"expected words of at most {room} tokens, got {got}")
         cuts: list[tuple[int, int]] = []
         first = 0
         while True:
@@ -143,10 +141,8 @@ def check_round_trip(text: str, aligned: Aligned, tokens: int) -> None:
         back += [text[end:start], text[start:stop]]
         end = stop
     if "".join([*back, text[end:]]) != text or [row for word in aligned.rows for row in word] != list(range(tokens)):
-        raise TextError(
-            f"expected {tokens} tokens whose offsets follow the text, got words that do not give the text back: "
-            "check the tokenizer"
-        )
+        got = "words that do not give the text back: check the tokenizer"
+        raise TextError(f"expected {tokens} tokens whose offsets follow the text, got {got}")
 
 
 def _without_space(text: str, span: Span) -> Span | None:

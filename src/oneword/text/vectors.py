@@ -81,10 +81,9 @@ def _read_text(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
         word, *numbers = line.rsplit(" ", width) if line.count(" ") > width else line.split(" ", 1)
         row = _numbers(" ".join(numbers))
         if not width or len(row) != width:
-            raise FileFormatError(
-                f"expected a word and {width or 'its'} numbers in line {number} of {path.name}, got {line[:40]!r}: "
-                "give word vectors as GloVe or word2vec write them as text"
-            )
+            got = f"{line[:40]!r}: give word vectors as GloVe or word2vec write them as text"
+            where = f"line {number} of {path.name}"
+            raise FileFormatError(f"expected a word and {width or 'its'} numbers in {where}, got {got}")
         words.append(word)
         rows.append(row)
     if not rows:
@@ -120,14 +119,13 @@ def _read_npz(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
         with np.load(path, allow_pickle=False) as stored:
             words, rows = stored["words"], stored["vectors"]
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:  # ValueError: an array of objects, a pickle
-        raise FileFormatError(
-            f"expected arrays words (of strings) and vectors (of numbers) in {path.name}, got {type(error).__name__}: "
-            f"{first_line(error)}"
-        ) from None
+        wanted, got = (
+            "arrays words (of strings) and vectors (of numbers)",
+            f"{type(error).__name__}: {first_line(error)}",
+        )
+        raise FileFormatError(f"expected {wanted} in {path.name}, got {got}") from None
     fits = words.ndim == 1 and rows.ndim == 2 and 0 not in rows.shape and len(words) == len(rows)
     if not fits or (words.dtype.kind, rows.dtype.kind) != ("U", "f"):
-        raise FileFormatError(
-            f"expected words (N strings) and vectors (N × d floats) in {path.name}, got {words.dtype} {words.shape} "
-            f"and {rows.dtype} {rows.shape}"
-        )
+        got = f"{words.dtype} {words.shape} and {rows.dtype} {rows.shape}"
+        raise FileFormatError(f"expected words (N strings) and vectors (N × d floats) in {path.name}, got {got}")
     return words.tolist(), rows.astype(np.float32, copy=False)
