@@ -47,7 +47,7 @@ def placed(n: int) -> dict[str, float]:
 
 def _measured(X: torch.Tensor, within: Any, name: str) -> dict[str, float]:
     from oneword import AttentionFeatures
-    from oneword.search.exhaustive import _one_by_one, exhaust
+    from oneword.search.exhaustive import exhaust, one_by_one
 
     torch.set_num_threads(1)
     phi = AttentionFeatures.draw(X.shape[1], seed=0, dtype=torch.float32)
@@ -65,7 +65,7 @@ def _measured(X: torch.Tensor, within: Any, name: str) -> dict[str, float]:
         forward, _ = timed(lambda: phi(X), 200)
     one = seconds / (len(X) * within.count)
     some = torch.arange(2000)
-    plain, _ = timed(lambda: _one_by_one(probe, rows[:1], within, 1 << 28, lambda done: None, some), 3)
+    plain, _ = timed(lambda: one_by_one(probe, rows[:1], within, some=some), 3)
     return {
         f"{name}_substitutions": len(X) * within.count,
         f"{name}_seconds": seconds,

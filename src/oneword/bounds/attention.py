@@ -11,15 +11,15 @@ words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from oneword.bounds.layout import ROUNDING
-from oneword.maps.leave_one_out import LeaveOneOut
-from oneword.maps.scores import GroupedScore, Score
+from oneword.maps.attention_probe import AttentionProbe, KeyedProbe
+from oneword.maps.multihead_probe import Head
+from oneword.maps.scores import GroupedScore
 
 # More than the rounding of sums of n·d terms in float64, for every n·d below 10¹⁰.
 OUTWARDS = 1 + 1e-9
@@ -30,37 +30,10 @@ ROUNDED = 1e-12
 EXPANDED = 1e-12
 
 
-class Rows(Protocol):
-    """Attention at one text, a Probe or a head of one: values X, keys K, Q, scores S (−∞: hidden), weights, outputs.
-
-    `words` are what keys meet (X itself but in a head); no score of x on y is above `steepness`·‖x‖‖y‖.
-    """
-
-    @property
-    def words(self) -> Float[Tensor, "n d"]: ...
-    @property
-    def steepness(self) -> float: ...
-    @property
-    def X(self) -> Float[Tensor, "n v"]: ...
-    @property
-    def K(self) -> Float[Tensor, "n d"]: ...
-    @property
-    def Q(self) -> Float[Tensor, "n d"]: ...
-    @property
-    def S(self) -> Float[Tensor, "n n"]: ...
-    @property
-    def P(self) -> Float[Tensor, "n n"]: ...
-    @property
-    def O(self) -> Float[Tensor, "n v"]: ...  # noqa: E743
-    @property
-    def score(self) -> Score: ...
-
-
-class GroupedRows(Rows, Protocol):
-    """Attention with a grouped score."""
-
-    @property
-    def without(self) -> LeaveOneOut: ...
+# Attention at one text, a Probe or a head of one: values X, keys K, Q, scores S (−∞: hidden), weights P, outputs O.
+# `words` are what keys meet (X itself but in a head); no score of x on y is above `steepness`·‖x‖‖y‖.
+Rows = KeyedProbe | Head
+GroupedRows = AttentionProbe | Head  # with a grouped score
 
 
 @dataclass(frozen=True, eq=False)

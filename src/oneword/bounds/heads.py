@@ -11,6 +11,7 @@ W_O multiplies the norm of the change by at most its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -18,26 +19,17 @@ from torch import Tensor
 
 from oneword.bounds.attention import OUTWARDS, far_ends, from_origin, hull_bound, narrow, own_row
 from oneword.bounds.layers import layer_norm
-from oneword.bounds.sparse import support_bound
-from oneword.bounds.unnormalised import interval_bound
 from oneword.maps.multihead_probe import Head, MultiHeadProbe
 
 # From the heads, their gains, how far words move and how long they may be: a squared bound at each position.
 HeadsBound = Callable[[list[Head], list[float], Float[Tensor, " n"], Float[Tensor, " n"]], Float[Tensor, " n"]]
 
 
-def intervals_of_heads(
-    heads: list[Head], gains: list[float], r: Float[Tensor, " n"], longest: Float[Tensor, " n"]
-) -> Float[Tensor, " n"]:
-    """For scores that are not normalised."""
-    return torch.stack([interval_bound(h, r, gain * r, _turn(h)) for h, gain in zip(heads, gains, strict=True)]).sum(0)
-
-
-def supports_of_heads(
-    heads: list[Head], gains: list[float], r: Float[Tensor, " n"], longest: Float[Tensor, " n"]
-) -> Float[Tensor, " n"]:
-    """For sparsemax."""
-    return torch.stack([support_bound(h, r, gain * r) for h, gain in zip(heads, gains, strict=True)]).sum(0)
+def one_by_one(bound: Callable[[Any, Tensor, Tensor], Tensor]) -> HeadsBound:
+    """The sum over the heads of a bound for words that move by r and values that move by reach."""
+    return lambda heads, gains, r, longest: torch.stack(
+        [bound(head, r, gain * r) for head, gain in zip(heads, gains, strict=True)]
+    ).sum(0)
 
 
 def segments_of_heads(
@@ -68,9 +60,3 @@ def heads_hull_bound(probe: MultiHeadProbe, r: float) -> float:
 def output_gain(probe: MultiHeadProbe) -> float:
     """‖W_O‖, or 1 without one."""
     return 1.0 if probe.phi.W_O is None else layer_norm(probe.phi.W_O)
-
-
-def _turn(head: Head) -> float:
-    """The norm of the matrix of a word's score with itself, made symmetric."""
-    W = head.W_Q @ head.W_K.mT / head.root
-    return layer_norm((W + W.mT) / 2)

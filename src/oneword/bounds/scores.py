@@ -17,14 +17,7 @@ from torch import Tensor
 
 from oneword.bounds.attention import OUTWARDS, SHORTEST, hull_bound, own_row, segment_bound
 from oneword.bounds.certificate import Certificate, Request
-from oneword.bounds.heads import (
-    HeadsBound,
-    heads_hull_bound,
-    intervals_of_heads,
-    output_gain,
-    segments_of_heads,
-    supports_of_heads,
-)
+from oneword.bounds.heads import HeadsBound, heads_hull_bound, one_by_one, output_gain, segments_of_heads
 from oneword.bounds.layers import allowed_reach, layer_norm
 from oneword.bounds.rounding import hull_slack, slack
 from oneword.bounds.sparse import support_bound
@@ -54,37 +47,14 @@ class ScoreBounds:
 
 
 SEGMENTS = ScoreBounds(segment_bound, segments_of_heads, refined=True)
-SUPPORTS = ScoreBounds(lambda rows, r, longest: support_bound(rows, r, r), supports_of_heads)
-INTERVALS = ScoreBounds(
-    lambda rows, r, longest: interval_bound(rows, r, r, layer_norm(rows.W_symmetric)), intervals_of_heads
-)
+SUPPORTS = ScoreBounds(lambda rows, r, longest: support_bound(rows, r, r), one_by_one(support_bound))
+INTERVALS = ScoreBounds(lambda rows, r, longest: interval_bound(rows, r, r), one_by_one(interval_bound))
 
-_OF_SCORES: dict[type[Score], Callable[[Any], ScoreBounds]] = {}
-
-
-def bounds_of(*kinds: type[Score]) -> Callable[[Callable[[Any], ScoreBounds]], Callable[[Any], ScoreBounds]]:
-    """A decorator: the function says which bounds hold for scores of these types."""
-
-    def register(choose: Callable[[Any], ScoreBounds]) -> Callable[[Any], ScoreBounds]:
-        _OF_SCORES.update(dict.fromkeys(kinds, choose))
-        return choose
-
-    return register
-
-
-@bounds_of(Softmax, ReLU)
-def _segments_if_normalised(score: Softmax | ReLU) -> ScoreBounds:
-    return SEGMENTS if score.normalised else INTERVALS
-
-
-@bounds_of(Sigmoid, Linear)
-def _intervals(score: Sigmoid | Linear) -> ScoreBounds:
-    return INTERVALS
-
-
-@bounds_of(Sparsemax)
-def _supports(score: Sparsemax) -> ScoreBounds:
-    return SUPPORTS
+_OF_SCORES: dict[type[Score], Callable[[Any], ScoreBounds]] = {
+    **dict.fromkeys((Softmax, ReLU), lambda score: SEGMENTS if score.normalised else INTERVALS),
+    **dict.fromkeys((Sigmoid, Linear), lambda score: INTERVALS),
+    Sparsemax: lambda score: SUPPORTS,
+}
 
 
 @Certificate.register(AttentionProbe)

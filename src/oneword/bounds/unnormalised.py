@@ -15,15 +15,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.bounds.attention import OUTWARDS, Rows
+from oneword.bounds.attention import OUTWARDS, GroupedRows
 from oneword.bounds.layers import layer_norm
 
 
-def interval_bound(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"], turn: float) -> Float[Tensor, " n"]:
-    """An upper bound on the squared change at each position, for words that move by r and values that move by reach.
-
-    `turn` bounds the norm of the symmetric matrix of the score of a word with itself, yᵀ·turn·y.
-    """
+def interval_bound(rows: GroupedRows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """An upper bound on the squared change at each position, for words that move by r and values that move by reach."""
     score, size = rows.score, rows.X.norm(dim=1)
 
     def ends(s: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -42,6 +39,6 @@ def interval_bound(rows: Rows, r: Float[Tensor, " n"], reach: Float[Tensor, " n"
     change = torch.stack([(q - rows.P).abs() for q in new]).amax(0).fill_diagonal_(0)
     length = torch.minimum(change.norm(dim=1), r * layer_norm(rows.Q))
     by_others = torch.minimum(length * layer_norm(rows.X), change @ size)
-    t = r * (rows.K + rows.Q).norm(dim=1) + r.square() * turn
+    t = r * (rows.K + rows.Q).norm(dim=1) + r.square() * layer_norm(rows.W_symmetric)
     own = by_others + follows(rows.S.diagonal(), t, rows.P.diagonal(), size, reach)
     return (others + own.square()) * OUTWARDS

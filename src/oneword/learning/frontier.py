@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 
 import torch
 from jaxtyping import Float, Int
@@ -99,7 +100,7 @@ class Tradeoff:
             if min(point.drift for point in now) < -min(grid):
                 now = self._follow(now, -step * unit, zip(now, strict=True))
                 columns.append(now)
-        return [sorted(path, key=_by_s) for path in zip(*columns, strict=True)]
+        return [sorted(path, key=attrgetter("s")) for path in zip(*columns, strict=True)]
 
     def _follow(self, points: Sequence[Point], s: float, starts: Iterable[Iterable[Point]]) -> list[Point]:
         """The points for another s, searched from those given."""
@@ -117,7 +118,7 @@ class Tradeoff:
                 return
             path, a, b = min(pairs, key=lambda pair: _between(pair[1], pair[2], -g).answer)
             path += self._follow([a], _between(a, b, -g).s, [[a, b]])
-            path.sort(key=_by_s)
+            path.sort(key=attrgetter("s"))
 
     def _crossings(self, path: Path, g: float) -> list[Point]:
         """Points between those of the path where the drift is −g."""
@@ -175,10 +176,6 @@ class Tradeoff:
         drift = h[:, 1] - self.clean[1]
         answer = 1 + drift + self.residual * (h[:, 0] - self.clean[0])
         return [Point(*point, s) for point in zip(rows, y, drift.tolist(), answer.tolist(), strict=True)]
-
-
-def _by_s(point: Point) -> float:
-    return point.s
 
 
 def _best(points: Sequence[Point], g: float) -> Point:

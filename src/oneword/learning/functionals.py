@@ -106,9 +106,7 @@ class AttentionFunctionals(Functionals):
         return torch.stack([unit(part).expand_as(gaining) for part in parts], 1)
 
 
-@functionals.register(AttentionProbe)
-def _of_attention(probe: AttentionProbe, V: Float[Tensor, "r p"]) -> Functionals:
-    return AttentionFunctionals(probe, V)
+functionals.register(AttentionProbe, AttentionFunctionals)
 
 
 class _OneRow(torch.autograd.Function):

@@ -28,21 +28,70 @@ from torch import Tensor
 
 from oneword.maps.base import SHORT, Probe, check_candidates, check_matches, check_scores, feature_norm, frobenius
 from oneword.maps.leave_one_out import LeaveOneOut
-from oneword.maps.scores import GroupedScore, Score
+from oneword.maps.scores import GroupedScore
 
 if TYPE_CHECKING:
     from oneword.maps.attention import AttentionFeatures
 
 
-class KeyStarts:
-    """Where to start a search: along the keys, since a word that many rows look at moves many of them.
+def unit_rows(v: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows d"]:
+    """v/‖v‖ along the last axis; 0 stays 0."""
+    # Only where they would overflow, since dividing twice rounds twice.
+    if v.numel() and float(v.abs().max()) > math.sqrt(torch.finfo(v.dtype).max / v.shape[-1]):
+        v = v / v.abs().amax(-1, keepdim=True).clamp_min(1)
+    return v / v.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
+
+
+def _at_most_one(K: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """Keys of the same directions and proportions, whose squares and sums do not overflow; small ones as they are."""
+    largest = K.abs().max()
+    return K / largest if float(largest) > math.sqrt(torch.finfo(K.dtype).max / K.numel()) else K
+
+
+def _centres(U: Float[Tensor, "n d"], k: int) -> Float[Tensor, "k d"]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty cluster is no harm: equal words make them
+        centres, _ = kmeans2(U.double().cpu().numpy(), k, iter=10, minit="++", rng=np.random.default_rng(0))
+    return unit_rows(torch.from_numpy(centres).to(U))
+
+
+class KeyedProbe(Probe, ABC):
+    """A Probe of one attention layer. Searches start along its keys: a word that many rows look at moves many of them.
 
     The score of row j on word i rises along its key K_j, and once the rows attend to the word, it moves them further
     the further it is from what they put out already.
     """
 
-    def __init__(self, X: Float[Tensor, "n d"], K: Float[Tensor, "n d"], O: Float[Tensor, "n d"]) -> None:
-        self.X, self.K, self.O = X, K, O
+    def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
+        check_matches(X, phi.W, phi.d)
+        X, W = X.detach(), phi.W.detach()
+        self.X, self.W, self.score = X, W, phi.score
+        root = math.sqrt(phi.d)
+        self.table = X.new_empty((3 * len(X), phi.d))  # K, O and Q in one: a single GEMM serves all three
+        self.K, self.O, self.Q = self.table.split(len(X))
+        torch.mm(X / root, W, out=self.K)  # s_ji = K_j · x_i
+        torch.mm(X / root, W.mT, out=self.Q)  # s_il = Q_l · x_i
+        self.S = self.K @ X.mT
+        check_scores(self.S, self.K, self.Q)
+        self.P = self.score.attend(self.S)
+        torch.mm(self.P, X, out=self.O)
+        self.norm = feature_norm(self.O)
+
+    @property
+    def words(self) -> Float[Tensor, "n d"]:
+        return self.X
+
+    @cached_property
+    def steepness(self) -> float:
+        """No score of x on y is above this times ‖x‖‖y‖."""
+        return frobenius(self.W) / math.sqrt(self.d)
+
+    @abstractmethod
+    def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
+        """The attention of every row on the changed word after the change (`P[:, i]` is that before it)."""
+
+    def attention_shares(self, y: Tensor, i: Tensor) -> tuple[Tensor, Tensor] | None:
+        return (self.P[:, i], self.attention(y, i)) if self.score.normalised else None  # others are no shares
 
     @cached_property
     def mean_key(self) -> Float[Tensor, " d"]:
@@ -71,56 +120,9 @@ class KeyStarts:
         rest = torch.stack([self.mean_key.expand_as(x), away, -away, -x], 1)
         return torch.cat([rest, toward], 1)
 
-    def leading(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
+    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
         """The mean key."""
         return self.mean_key.expand(len(i), 1, i.shape[1], len(self.mean_key))
-
-
-def unit_rows(v: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows d"]:
-    """v/‖v‖ along the last axis; 0 stays 0."""
-    # Only where they would overflow, since dividing twice rounds twice.
-    if v.numel() and float(v.abs().max()) > math.sqrt(torch.finfo(v.dtype).max / v.shape[-1]):
-        v = v / v.abs().amax(-1, keepdim=True).clamp_min(1)
-    return v / v.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
-
-
-def _at_most_one(K: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-    """Keys of the same directions and proportions, whose squares and sums do not overflow; small ones as they are."""
-    largest = K.abs().max()
-    return K / largest if float(largest) > math.sqrt(torch.finfo(K.dtype).max / K.numel()) else K
-
-
-def _centres(U: Float[Tensor, "n d"], k: int) -> Float[Tensor, "k d"]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an empty cluster is no harm: equal words make them
-        centres, _ = kmeans2(U.double().cpu().numpy(), k, iter=10, minit="++", rng=np.random.default_rng(0))
-    return unit_rows(torch.from_numpy(centres).to(U))
-
-
-class KeyedProbe(Probe, ABC):
-    """A Probe of one attention layer, whose searches start along its keys."""
-
-    K: Float[Tensor, "n d"]
-    O: Float[Tensor, "n d"]
-    P: Float[Tensor, "n n"]
-    score: Score
-
-    @abstractmethod
-    def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
-        """The attention of every row on the changed word after the change (`P[:, i]` is that before it)."""
-
-    def attention_shares(self, y: Tensor, i: Tensor) -> tuple[Tensor, Tensor] | None:
-        return (self.P[:, i], self.attention(y, i)) if self.score.normalised else None  # others are no shares
-
-    @cached_property
-    def _starts(self) -> KeyStarts:
-        return KeyStarts(self.X, self.K, self.O)
-
-    def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
-        return self._starts.directions(i)
-
-    def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p 1 m d"]:
-        return self._starts.leading(i)
 
 
 @final
@@ -130,31 +132,10 @@ class AttentionProbe(KeyedProbe):
     score: GroupedScore
 
     def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
-        check_matches(X, phi.W, phi.d)
         assert isinstance(phi.score, GroupedScore)  # AttentionFeatures.at has chosen
-        X, W = X.detach(), phi.W.detach()
-        self.X, self.W, self.score, self.kinked = X, W, phi.score, phi.score.kinked
-        root = math.sqrt(phi.d)
-        self.table = X.new_empty((3 * len(X), phi.d))  # K, O and Q in one: a single GEMM serves all three
-        self.K, self.O, self.Q = self.table.split(len(X))
-        torch.mm(X / root, W, out=self.K)  # s_ji = K_j · x_i
-        torch.mm(X / root, W.mT, out=self.Q)  # s_il = Q_l · x_i
-        self.S = self.K @ X.mT
-        check_scores(self.S, self.K, self.Q)
-        self.P = self.score.attend(self.S)
-        torch.mm(self.P, X, out=self.O)
-        self.norm = feature_norm(self.O)
-        self.W_symmetric = phi.W_symmetric
+        super().__init__(phi, X)
+        self.kinked, self.W_symmetric = phi.score.kinked, phi.W_symmetric
         self._only: LeaveOneOut | None = None
-
-    @property
-    def words(self) -> Float[Tensor, "n d"]:
-        return self.X
-
-    @cached_property
-    def steepness(self) -> float:
-        """No score of x on y is above this times ‖x‖‖y‖."""
-        return frobenius(self.W) / math.sqrt(self.d)
 
     @cached_property
     def without(self) -> LeaveOneOut:
@@ -354,27 +335,6 @@ class RescoredProbe(KeyedProbe):
     Every weight of a row may depend on every score of it, so weights and outputs are made anew from them: O(n²d) for a
     candidate, where a forward pass would take O(nd² + n²d).
     """
-
-    def __init__(self, phi: AttentionFeatures, X: Float[Tensor, "n d"]) -> None:
-        check_matches(X, phi.W, phi.d)
-        self.X, self.W, self.score = X.detach(), phi.W.detach(), phi.score
-        root = math.sqrt(phi.d)
-        self.K = self.X / root @ self.W  # s_ji = K_j · x_i
-        self.Q = self.X / root @ self.W.mT  # s_il = Q_l · x_i
-        self.S = self.K @ self.X.mT
-        check_scores(self.S, self.K, self.Q)
-        self.P = self.score.attend(self.S)
-        self.O = self.P @ self.X
-        self.norm = feature_norm(self.O)
-
-    @property
-    def words(self) -> Float[Tensor, "n d"]:
-        return self.X
-
-    @cached_property
-    def steepness(self) -> float:
-        """No score of x on y is above this times ‖x‖‖y‖."""
-        return frobenius(self.W) / math.sqrt(self.d)
 
     def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
         return (self.features(y, i) - self.O).flatten(1).square().sum(1)

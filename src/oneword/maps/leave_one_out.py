@@ -72,34 +72,20 @@ class LeaveOneOut:
         alone = (p > SHARP) | (spare + p == 0)  # an empty row has o = o⁻ = 0
         spare = torch.where(alone, torch.ones_like(spare), spare).scatter(1, own, 1)
         plain = replace(plain, spare=spare, beta2=_squared_distances(x, O) / spare.square())
-        return plain._sharpened(score, X, S, words, sharp) if bool(sharp.any()) else plain
-
-    def _sharpened(
-        self,
-        score: GroupedScore,
-        X: Float[Tensor, "n d"],
-        S: Float[Tensor, "n n"],
-        words: Tensor,
-        sharp: Bool[Tensor, "p n"],
-    ) -> LeaveOneOut:
+        if not bool(sharp.any()):
+            return plain
         k, j = sharp.nonzero(as_tuple=True)
         without = S[j].scatter(1, words[k, None], -torch.inf)
         outputs = torch.zeros_like(X)
         outputs[j] = torch.nan_to_num(score.attend(without)) @ X  # n = 1: nothing is left, o⁻ = 0
-        beta2 = self.beta2.index_put((k, j), (X[words[k]] - outputs[j]).square().sum(1))
-        return replace(self, beta2=beta2, sharp=sharp, outputs=outputs)
+        beta2 = plain.beta2.index_put((k, j), (X[words[k]] - outputs[j]).square().sum(1))
+        return replace(plain, beta2=beta2, sharp=sharp, outputs=outputs)
 
     def at(self, k: Int[Tensor, " b"]) -> LeaveOneOut:
         """One line a candidate, which changes the k-th of the words."""
-        return LeaveOneOut(
-            self.score[k],
-            self.share[k],
-            self.rest[k],
-            self.spare[k],
-            self.beta2[k],
-            None if self.sharp is None else self.sharp[k],
-            self.outputs,
-        )
+        sharp = None if self.sharp is None else self.sharp[k]
+        each = (self.score[k], self.share[k], self.rest[k], self.spare[k], self.beta2[k])
+        return LeaveOneOut(*each, sharp, self.outputs)
 
     def between(
         self,

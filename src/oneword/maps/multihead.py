@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -94,15 +95,8 @@ class MultiHeadAttention(FeatureMap):
                 f"head_width = {head_width}: give fewer heads or a head_width"
             )
         seed = resolve_seed(seed, generator)
-        W_Q, W_K, W_V = (
-            torch.stack(
-                [
-                    normal(d, head_width, 1 / math.sqrt(d), seed, name, h, dtype=dtype, device=device)
-                    for h in range(heads)
-                ]
-            )
-            for name in ("W_Q", "W_K", "W_V")
-        )
+        drawn = partial(normal, d, head_width, 1 / math.sqrt(d), seed, dtype=dtype, device=device)
+        W_Q, W_K, W_V = (torch.stack([drawn(name, h) for h in range(heads)]) for name in ("W_Q", "W_K", "W_V"))
         width = heads * head_width
         W_O = normal(width, d, 1 / math.sqrt(width), seed, "W_O", dtype=dtype, device=device) if output else None
         return cls(W_Q, W_K, W_V, W_O, causal=causal, score=score, seed=seed)

@@ -78,6 +78,12 @@ class Head:
         """No score of x on y is above this times ‖x‖‖y‖."""
         return frobenius(self.W_Q) * frobenius(self.W_K) / self.root
 
+    @property
+    def W_symmetric(self) -> Float[Tensor, "d d"]:
+        """The matrix of a word's score with itself."""
+        W = self.W_Q @ self.W_K.mT / self.root
+        return (W + W.mT) / 2
+
     @cached_property
     def without(self) -> LeaveOneOut:
         """Every row without each word in turn."""

@@ -86,14 +86,9 @@ class LayeredFeatures(FeatureMap):
         return LayeredProbe(self, X, self.blocks.apply(X))
 
     def describe(self) -> Mapping[str, Any]:
-        common = {
-            "n": self.n,
-            "d": self.d,
-            "k": self.k,
-            "activation": self.activation.name,
-            "seed": self.blocks.seed,
-        }
-        return {"map": type(self).__name__, **common, **self._settings}
+        sizes = {"n": self.n, "d": self.d, "k": self.k}
+        about = {"activation": self.activation.name, "seed": self.blocks.seed, **self._settings}
+        return {"map": type(self).__name__, **sizes, **about}
 
 
 @final
@@ -207,16 +202,8 @@ class LoneWordFeatures(LayeredFeatures):
             raise RangeError("expected a drawn map: V given as an array has no law to draw from; use the map itself")
         super().__init__(blocks, (), sigma, {"only_position": i})
         self.only = i
-        g = normal(
-            1,
-            blocks.k,
-            blocks.scale,
-            blocks.seed,
-            "rest",
-            i,
-            dtype=blocks.like.dtype,
-            device=blocks.like.device,
-        )
+        like = blocks.like
+        g = normal(1, blocks.k, blocks.scale, blocks.seed, "rest", i, dtype=like.dtype, device=like.device)
         self.register_buffer("rest", g[0], persistent=False)
         self.register_buffer("block", blocks[i], persistent=False)
 

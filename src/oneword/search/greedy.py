@@ -35,10 +35,8 @@ def choose_words(
     chosen: list[Word] = []
     y = probe.X.new_zeros((0, probe.d))
     for count in range(m):
-        best, best_value = candidates[0], -torch.inf
-        for word, value in _additions(near, [w for w in candidates if w not in chosen], chosen, y, alone):
-            if value > best_value:
-                best, best_value = word, value
+        left = [word for word in candidates if word not in chosen]
+        best = max(left, key=lambda word: _change2(near, [*chosen, word], torch.cat([y, alone[word]])))
         chosen.append(best)
         y = torch.cat([y, alone[best]])
         if count:
@@ -48,17 +46,10 @@ def choose_words(
     return chosen, y
 
 
-def _additions(
-    probe: Probe, words: list[Word], chosen: list[Word], y: Float[Tensor, "rows d"], alone: dict[Word, Tensor]
-) -> list[tuple[Word, float]]:
-    """The squared change with each further word, at its own best change, beside those chosen so far."""
-    values = []
-    for word in words:
-        rows = _rows([*chosen, word], probe)
-        with torch.no_grad():
-            value = probe.change2(torch.cat([y, alone[word]])[None], rows[None])
-        values.append((word, float(value)))
-    return values
+def _change2(probe: Probe, words: list[Word], y: Float[Tensor, "rows d"]) -> float:
+    """The squared change when the rows of these words become y."""
+    with torch.no_grad():
+        return float(probe.change2(y[None], _rows(words, probe)[None]))
 
 
 def _rows(words: list[Word], probe: Probe) -> Tensor:

@@ -230,11 +230,8 @@ def relative(score: GroupedScore, s: Float[Tensor, "b n"], pool: Float[Tensor, "
     """The mass of a score, relative to the mass that its row had."""
     if score.logarithmic:
         return (s - pool).clamp_max_(HIGHEST).exp_()
-    return (
-        score.mass(s) * _inverse(torch.where(pool > 0, pool, torch.ones_like(pool)))
-        if score.normalised
-        else score.mass(s)
-    )
+    mass = score.mass(s)
+    return mass * _inverse(torch.where(pool > 0, pool, torch.ones_like(pool))) if score.normalised else mass
 
 
 def masses(score: GroupedScore, t: Float[Tensor, "b n"], own: Float[Tensor, "b 1"]) -> tuple[Tensor, Tensor]:

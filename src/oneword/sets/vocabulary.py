@@ -24,6 +24,8 @@ from oneword.text.context import Context, check_finite
 from oneword.text.encoders import Encoder
 from oneword.text.layer0 import AffineRows
 
+_Spelled = list[tuple[str, tuple[int, ...]]]  # words with the numbers of their tokens
+
 
 @dataclass(frozen=True, eq=False)
 class Replacements(ABC):
@@ -93,6 +95,12 @@ class _EncodedWords(Replacements, ABC):
         default_factory=dict, init=False, repr=False
     )
 
+    @classmethod
+    def _of(cls, encoder: Encoder, kept: _Spelled, attached: _Spelled | None, *more: Any) -> Self:
+        """From words with their tokens: after a space, and where none precedes (None: they have one form)."""
+        names, ids = _by_tokens(kept)
+        return cls(names, encoder, ids, None if attached is None else cls._of(encoder, attached, None, *more), *more)
+
     def check(self, text: Context) -> None:
         if text.encoder is None:
             return
@@ -161,7 +169,7 @@ class Vocabulary(_EncodedWords):
         listed = None if among is None else {word.strip().lower() for word in _strings(among)}
         filters = ("letters only",) * letters + (() if listed is None else (f"among {len(listed):,} given",))
 
-        def chosen(ids: Tensor) -> list[tuple[str, tuple[int, ...]]]:
+        def chosen(ids: Tensor) -> _Spelled:
             named = zip(known.tokens_of(ids), ids.tolist(), strict=True)
             return [
                 (name, (i,))
@@ -173,12 +181,7 @@ class Vocabulary(_EncodedWords):
         if not kept:
             total = len(known.whole_words)
             raise RangeError(f"expected at least one word, got none of the {total:,} after the filters: widen them")
-        names, ids = _by_tokens(kept)
-        attached = None
-        if known.has_two_forms:
-            close_names, close_ids = _by_tokens(chosen(known.attached_words))
-            attached = cls(close_names, known, close_ids, None, filters)
-        return cls(names, known, ids, attached, filters)
+        return cls._of(known, kept, chosen(known.attached_words) if known.has_two_forms else None, filters)
 
     def describe(self) -> dict[str, Any]:
         only = f" ({', '.join(self.filters)})" if self.filters else ""
@@ -204,13 +207,9 @@ class Words(_EncodedWords):
         kept = [(word, ids) for word, ids in tokens.items() if ids]
         if not kept:
             raise RangeError(f"expected words that {known.name} knows, got none of {len(given)}: give others")
-        names, ids = _by_tokens(kept)
-        attached = None
-        if known.has_two_forms:
-            close = ((word, known.spelled(word, attached=True)) for word, _ in kept)
-            close_names, close_ids = _by_tokens([(word, found) for word, found in close if found])
-            attached = cls(close_names, known, close_ids)
-        return cls(names, known, ids, attached, tuple(word for word in given if not tokens[word]))
+        close = [(word, known.spelled(word, attached=True)) for word, _ in kept] if known.has_two_forms else None
+        attached = None if close is None else [(word, ids) for word, ids in close if ids]
+        return replace(cls._of(known, kept, attached), unknown=tuple(word for word in given if not tokens[word]))
 
     def describe(self) -> dict[str, Any]:
         return {"set": "Words", "unknown": list(self.unknown), **self._about(f"{self.count:,} given words")}
@@ -236,10 +235,10 @@ def _strings(given: object) -> list[str]:
 
 
 def _by_tokens(
-    words: Sequence[tuple[str, tuple[int, ...]]],
+    words: _Spelled,
 ) -> tuple[MappingProxyType[int, tuple[str, ...]], MappingProxyType[int, Int[Tensor, "words m"]]]:
     """Names and ids of words by the number of their tokens, in the order given."""
-    groups: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
+    groups: dict[int, _Spelled] = {}
     for name, ids in words:
         groups.setdefault(len(ids), []).append((name, ids))
     names = {m: tuple(name for name, _ in group) for m, group in groups.items()}

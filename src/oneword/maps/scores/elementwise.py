@@ -16,9 +16,7 @@ from oneword.maps.scores.base import GroupedScore
 class ElementwiseScore(GroupedScore):
     """g and its derivative say it all: a word's weight is its mass, whatever the rest is."""
 
-    @property
-    def normalised(self) -> bool:
-        return False
+    normalised = False
 
     @abstractmethod
     def derivative(self, s: Tensor) -> Tensor:
@@ -48,13 +46,9 @@ class ElementwiseScore(GroupedScore):
 class Sigmoid(ElementwiseScore):
     """g = 1/(1 + e^−s)."""
 
-    @property
-    def name(self) -> str:
-        return "sigmoid"
+    name = "sigmoid"
 
-    @property
-    def largest(self) -> float:
-        return 1.0
+    largest = 1.0
 
     def mass(self, s: Tensor) -> Tensor:
         return torch.sigmoid(s)
@@ -68,9 +62,7 @@ class Sigmoid(ElementwiseScore):
 class Linear(ElementwiseScore):
     """g = s: weights of either sign, which no denominator could make shares of."""
 
-    @property
-    def name(self) -> str:
-        return "linear"
+    name = "linear"
 
     def mass(self, s: Tensor) -> Tensor:
         return s.masked_fill(s.isneginf(), 0)

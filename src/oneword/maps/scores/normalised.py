@@ -20,13 +20,9 @@ from oneword.maps.scores.base import GroupedScore, Score
 class Softmax(GroupedScore):
     """g = exp (Eq. 3 of the paper)."""
 
-    @property
-    def name(self) -> str:
-        return "softmax"
+    name = "softmax"
 
-    @property
-    def logarithmic(self) -> bool:
-        return True
+    logarithmic = True
 
     def weight_gain(self, n: int) -> float:
         return 1.0  # shares move by less than the scores
@@ -72,9 +68,7 @@ class ReLU(GroupedScore):
     def kinked(self) -> bool:
         return self.normalise  # a row that attends to one word alone gives all of it
 
-    @property
-    def can_vanish(self) -> bool:
-        return True
+    can_vanish = True
 
     def attend(self, s: Tensor) -> Tensor:
         g = s.clamp_min(0)
@@ -112,9 +106,7 @@ class Sparsemax(Score):
     Weights max(0, s − τ), with the one τ for which they sum to 1; most of them vanish.
     """
 
-    @property
-    def name(self) -> str:
-        return "sparsemax"
+    name = "sparsemax"
 
     def attend(self, s: Tensor) -> Tensor:
         return sparsemax(s)
