@@ -9,7 +9,7 @@ import pytest
 from oneword import __version__
 from tests.release.conftest import ROOT, Built, Installed, build
 
-SUFFIXES = {".py", ".toml", ".j2", ".css", ".js", ".svg", ".woff2"}  # code, templates, data, and what pages are made of
+SUFFIXES = {".py", ".toml", ".json", ".j2", ".css", ".js", ".svg", ".woff2"}  # code, data, what pages are made of
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:

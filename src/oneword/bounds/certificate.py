@@ -87,6 +87,22 @@ class Certificate:
         if self.upper is None:
             object.__setattr__(self, "kind", "none")
 
+    def check(self, attained: Float[Tensor, " p"], dtype: torch.dtype) -> Certificate:
+        """Itself; refused where it has another shape than what a search attained, or lies below it beyond rounding."""
+        if self.upper is None:
+            return self
+        if self.upper.shape != attained.shape:
+            got = f"{tuple(self.upper.shape)} from {self.how!r}"
+            raise ShapeError(f"expected {len(attained)} bounds, one a set of rows, got {got}")
+        beaten = attained > self.upper.to(attained) * (1 + torch.finfo(dtype).eps ** 0.5)
+        if bool(beaten.any()):
+            k = int(beaten.nonzero()[0])
+            raise RangeError(
+                f"expected upper bounds of at least what a search attained, got {float(self.upper[k]):.4g} from "
+                f"{self.how!r} where {float(attained[k]):.4g} was attained: that certificate, or that search, is wrong"
+            )
+        return self
+
     @staticmethod
     def register(kind: type[Any]) -> Callable[[Bound], Bound]:
         """A decorator for a function (probe, rows, within, request) → Certificate: the bound for Probes of this type.
@@ -119,17 +135,4 @@ def certificate(
     progress: Progress = silent,
 ) -> Certificate:
     """Certify every set of rows; the arguments are those of `Request`."""
-    made = _bound(probe, rows, within, Request(found, effort, any_rows, progress))
-    if made.upper is not None:
-        if made.upper.shape != (len(rows),):
-            raise ShapeError(
-                f"expected {len(rows)} bounds, one a set of rows, got {tuple(made.upper.shape)} from {made.how!r}"
-            )
-        beaten = found.to(made.upper) > made.upper * (1 + torch.finfo(probe.X.dtype).eps ** 0.5)
-        if bool(beaten.any()):
-            k = int(beaten.nonzero()[0])
-            raise RangeError(
-                f"expected upper bounds of at least what a search attained, got {float(made.upper[k]):.4g} from "
-                f"{made.how!r} where {float(found[k]):.4g} was attained: that certificate, or that search, is wrong"
-            )
-    return made
+    return _bound(probe, rows, within, Request(found, effort, any_rows, progress))

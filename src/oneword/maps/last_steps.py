@@ -100,7 +100,9 @@ def _last_steps(phi: TransformerFeatures, X: Float[Tensor, "b n d"]) -> tuple[_S
     if matrix is None and phi.selection.layer == 0:
         raise UnknownSteps("layer 0 is neither the words themselves nor what a norm gives")
     if matrix is None:
-        raise UnknownSteps(f"layer {phi.selection.layer} ends in no norm, and what blocks add up to has no bound")
+        raise UnknownSteps(
+            f"layer {phi.selection.layer} does not end in a norm, and what blocks add up to has no bound"
+        )
     if not _multiplies(matrix):
         raise UnknownSteps("its last matrix gives something else than its product")
     norm = seen.maker(seen.norms, matrix.given)

@@ -172,14 +172,14 @@ def _certified(
         sizes = sorted((len(text.rows[change.positions[0]]) for change in each), reverse=True)
         any_rows = sum(sizes[: task.words]) if task.words < len(each) else None
         attained = torch.tensor([best.value * probe.norm], dtype=torch.float64)
-        made = certify(probe, rows, within, attained, any_rows=any_rows)
+        made = certify(probe, rows, within, attained, any_rows=any_rows).check(attained, probe.X.dtype)
         return None if made.upper is None else float(made.upper[0]) / norm, {}, made.how, made.kind
     value = {change.positions[0]: change.value for change in each}
     uppers: dict[int, float] = {}
     hows: list[str] = []
     for members in by_size(text, list(value)):
         attained = torch.tensor([value[i] * probe.norm for i in members], dtype=torch.float64)
-        made = certify(probe, rows_of(text, probe, members), within, attained)
+        made = certify(probe, rows_of(text, probe, members), within, attained).check(attained, probe.X.dtype)
         hows.append(made.how)
         if made.upper is None:
             return None, {}, made.how, made.kind
