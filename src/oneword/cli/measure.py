@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -40,6 +42,8 @@ def _panel(title: str) -> Callable[..., Any]:
     """Options that the help text shows together, under this title."""
     return partial(typer.Option, rich_help_panel=title)
 
+
+SOON = 10.0  # seconds; what takes no longer is answered without a first answer
 
 inputs, subjects, changes = map(_panel, ("What is measured", "Maps and models", "What may change"))
 
@@ -160,6 +164,7 @@ def measure(
     loaded = None if gaussian is not None else Encoder.load(encoder)
     by: list[Any] = list(maps or ())
     by += [_model(name, output, seed, like) for name in model or ()]
+    first = None if outputs.silent else _FirstAnswer()
     with overall(outputs.silent) as progress:
         found = measure_words(
             texts,
@@ -174,9 +179,29 @@ def measure(
             dtype=like.dtype,
             device=device,
             progress=progress,
+            show=first,
             **asked_for | ({} if seeds is None else {"seeds": seeds}),
         )
     _write(found, outputs, top)
+
+
+class _FirstAnswer:
+    """Says on standard error what is known before the long searches, once, if these take a while."""
+
+    def __init__(self) -> None:
+        self.began, self.said = time.monotonic(), False
+
+    def __call__(self, table: WordTable) -> None:
+        complete = len(table.parts) == len(table.texts) * len(table.about["by"])
+        if self.said or not complete or table.seconds_left is None or table.seconds_left < SOON:
+            return
+        self.said = True
+        from rich.console import Console
+
+        from oneword.report.words.terminal import FirstView
+
+        console = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+        console.print(FirstView(table, time.monotonic() - self.began))
 
 
 def _texts(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -16,7 +17,7 @@ from oneword.errors import RangeError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap
 from oneword.maps.transformer import TransformerFeatures
-from oneword.progress import Progress, silent
+from oneword.progress import Progress, shares, silent
 from oneword.report.words.table import WordTable
 from oneword.sets import coverage
 from oneword.sets.constraints import Constraint
@@ -28,12 +29,14 @@ from oneword.words import maps
 from oneword.words.effort import Effort
 from oneword.words.maps import MapJob, MapSubject
 from oneword.words.measured import Measured
-from oneword.words.models import ModelSubject, measure_model
+from oneword.words.models import ModelJob, ModelSubject, model_job
 from oneword.words.request import Request
 from oneword.words.windows import Window, check_size, tokens_of, windows_of
 
 DEFAULT = ("attention", "rf", "minilm")  # random attention, a fully connected layer, a trained model
 RANDOM = "@random"  # after the name of a model: the same architecture with random weights
+KEPT = 1 << 30  # bytes of random weights that may wait between first answers and the rest
+_TRUSTED = 3.0  # seconds of work from which on its own pace counts
 
 By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor] | MapSubject | ModelSubject
 
@@ -86,7 +89,7 @@ def measure(
     | `window`, `most` | 250, 25000 | tokens that maps read at once, and tokens in all |
     | `top` | 3 | replacements kept for each word |
     | `d`, `dtype`, `device` | None, None, "cpu" | coordinates kept; precision (of the map, else float32); device |
-    | `progress`, `show` | | called with (stage, fraction), and with the table so far after each stage |
+    | `progress`, `show` | | called with (stage, fraction), and with the table so far, first answers first |
 
     Returns a `WordTable`; its `words` is a DataFrame with one row a text, word, subject and seed.
 
@@ -98,13 +101,27 @@ def measure(
         >>> list(table.words["word"])
         ['I', 'love', 'her', 'much']
     """
+    jobs = prepare(texts, by, encoder=encoder, **options)
+    for _ in jobs.steps(progress, first=show is not None):
+        if show is not None:
+            show(jobs.table())
+    return jobs.table()
+
+
+def prepare(
+    texts: str | Context | Sequence[str | Context],
+    by: By | Sequence[By] | None = None,
+    *,
+    encoder: str | Encoder = "minilm",
+    **options: Unpack[Options],
+) -> Measurement:
+    """Everything that `measure` does before its work begins; for those who want to pause it."""
     given = [texts] if isinstance(texts, str | Context) else list(texts)
     if not given:
         raise RangeError("expected at least one text, got none")
     request = _request(options, given, by)
     chosen, notes = _subjects(by, request)
-    jobs = _Jobs(given, chosen, encoder, request)
-    return jobs.run(progress, show, notes)
+    return Measurement(given, chosen, encoder, request, notes)
 
 
 def _request(options: Options, texts: Sequence[str | Context], by: By | Sequence[By] | None) -> Request:
@@ -185,8 +202,8 @@ def _distinct(subjects: list[MapSubject | ModelSubject]) -> list[MapSubject | Mo
 # Measurements ---------------------------------------------------------------------------------------------------------
 
 
-class _Jobs:
-    """One measurement after the other: every window, map and seed; every text and model."""
+class Measurement:
+    """Every window, map and seed, every text and model: first answers of all, then one after the other to its end."""
 
     def __init__(
         self,
@@ -194,6 +211,7 @@ class _Jobs:
         subjects: list[MapSubject | ModelSubject],
         encoder: str | Encoder,
         request: Request,
+        notes: Sequence[str] = (),
     ) -> None:
         self.texts, self.subjects, self.request = texts, subjects, request
         self.maps = [each for each in subjects if isinstance(each, MapSubject)]
@@ -206,6 +224,9 @@ class _Jobs:
         if self.maps:
             self._prepare_maps(encoder)
         check_size([tokens_of(text, each.phi.encoder) for text in texts for each in self.models], request.most)
+        self.contents = [_content(text) for text in texts]
+        self.notes = [*notes, *self._notes()]
+        self._seconds_left: float | None = None
 
     def _prepare_maps(self, encoder: str | Encoder) -> None:
         request = self.request
@@ -221,24 +242,52 @@ class _Jobs:
         self.longest = max(window.context.n for window in self.windows)
         self.seeds = request.seeds or Effort.seeds(self.longest)
 
-    def run(self, progress: Progress, show: Callable[[WordTable], None] | None, notes: list[str]) -> WordTable:
-        contents = [_content(text) for text in self.texts]
-        jobs = list(self._jobs())
-        done = Measured()
-        notes = [*notes, *self._notes()]
+    @cached_property
+    def jobs(self) -> list[MapJob | ModelJob]:
+        found = list(self._jobs())
+        for job in found:
+            if isinstance(job, MapJob):
+                job.keep = KEPT // len(found)
+        return found
 
-        def show_more(so_far: Measured) -> None:
-            if show is not None:
-                show((done + so_far).table(contents, notes, self._about(done + so_far)))
+    def steps(self, progress: Progress, *, first: bool) -> Iterator[bool]:
+        """The work, with a pause wherever there is more to see in `table`; True: what comes next may take long.
 
-        for count, (name, job) in enumerate(jobs):
-            done += job(_overall(progress, name.replace("-", " "), count, len(jobs)), show_more)
-            if show is not None:
-                show_more(Measured())
-        return done.table(contents, notes, self._about(done))
+        `first`: every map and model gives a first answer before the long searches of any. No number that is found in
+        the end depends on it.
+        """
+        began, jobs = time.monotonic(), self.jobs
+        costs = [job.costs["first"] if first else 0.0 for job in jobs]
+        costs += [sum(job.costs.values()) - job.costs["first"] for job in jobs]
+        heard = [
+            _titled(each, job.name.replace("-", " "))
+            for each, job in zip(shares(progress, costs), 2 * jobs, strict=True)
+        ]
 
-    def _jobs(self) -> Iterator[tuple[str, Callable[[Progress, Callable[[Measured], None]], Measured]]]:
-        """Each with the name of its result. Text after text, in the order in which subjects were given."""
+        def left(done: int) -> float:
+            # Before there is much to go by, the machine counts as the one that the costs were measured on.
+            pace = (time.monotonic() - began + _TRUSTED) / (sum(costs[:done]) + _TRUSTED)
+            return pace * sum(costs[done:])
+
+        for count, (job, onward) in enumerate(zip(jobs, heard, strict=False) if first else (), 1):
+            job.first(onward)
+            onward("first answer", 1.0)
+            self._seconds_left = left(count)
+            yield count == len(jobs)
+        for count, (job, onward) in enumerate(zip(jobs, heard[len(jobs) :], strict=True), len(jobs)):
+            for _ in job.run(onward):
+                self._seconds_left = left(count)
+                yield True
+            onward("done", 1.0)
+        self._seconds_left = None
+
+    def table(self) -> WordTable:
+        """All that is known so far."""
+        done = sum((job.measured() for job in self.jobs), Measured())
+        return replace(done.table(self.contents, self.notes, self._about(done)), seconds_left=self._seconds_left)
+
+    def _jobs(self) -> Iterator[MapJob | ModelJob]:
+        """Text after text, in the order in which subjects were given; each with the name of its result."""
         several = len(self.texts) > 1
         windows = len(self.windows) > len({window.text for window in self.windows})
         for number, text in enumerate(self.texts):
@@ -246,15 +295,15 @@ class _Jobs:
             mine = [window for window in self.windows if window.text == number]
             for subject in self.subjects:
                 if isinstance(subject, ModelSubject):
-                    name = f"{subject.by}{where}"
-                    yield name, partial(measure_model, subject, number, text, self.request, name)
+                    yield model_job(subject, number, text, self.request, f"{subject.by}{where}")
                     continue
                 for window in mine:
                     for seed in subject.seeds(self.request, self.seeds):
                         piece = f"-window{window.number}" if windows else ""
                         draw = f"-seed{seed}" if self.seeds > 1 and subject.own is None else ""
-                        name = f"{subject.by}{where}{piece}{draw}"
-                        yield name, partial(MapJob(subject, window, seed, self.request, self.words).run, name)
+                        yield MapJob(
+                            subject, window, seed, self.request, self.words, f"{subject.by}{where}{piece}{draw}"
+                        )
 
     def _notes(self) -> list[str]:
         if not self.maps:
@@ -302,13 +351,13 @@ def _content(text: str | Context) -> str:
     return text if isinstance(text, str) else text.text or " ".join(text.words)
 
 
-def _overall(progress: Progress, title: str, job: int, jobs: int) -> Progress:
-    """The progress of one job as a part of all; it never goes back, though stages begin anew."""
+def _titled(progress: Progress, title: str) -> Progress:
+    """The progress of one job, with its name; it never goes back, though stages begin anew."""
     furthest = 0.0
 
     def onward(stage: str, done: float) -> None:
         nonlocal furthest
         furthest = max(furthest, min(done, 1.0))
-        progress(f"{title}: {stage}", (job + furthest) / jobs)
+        progress(f"{title}: {stage}", furthest)
 
     return onward
