@@ -69,12 +69,23 @@ def test_json_on_standard_output_is_all_there_is(oneword):
     assert result["value"] <= result["upper"]
 
 
-def test_out_writes_results_that_load_and_figures(oneword, tmp_path):
-    run = oneword("measure", "--gaussian", "5,8", "--effort", "quick", "--out", str(tmp_path / "new"))
+def test_out_writes_results_that_load_and_figures_and_follows_no_link(oneword, tmp_path):
+    victim, new = tmp_path / "victim", tmp_path / "new"
+    victim.write_text("victim")
+    new.mkdir()
+    names = {"attention.json", "attention.json.safetensors", "attention.pdf", "rf.png", "words.parquet"}
+    asked = [tmp_path / name for name in ("page.html", "found.json", "table.csv")]
+    for link in (*(new / name for name in names), *asked):
+        link.symlink_to(victim)
+    page, found, table = map(str, asked)
+    outputs = ["--out", str(new), "--html", page, "--json", found, "--table", table]
+    run = oneword("measure", "--gaussian", "5,8", "--effort", "quick", *outputs)
     assert run.returncode == 0, run.stderr
-    names = {path.name for path in (tmp_path / "new").iterdir()}
-    assert {"attention.json", "attention.json.safetensors", "attention.pdf", "rf.png"} <= names
-    assert ow.Sensitivity.load(tmp_path / "new" / "attention.json").value > 0
+    assert names <= {path.name for path in new.iterdir()}
+    assert not any(path.is_symlink() for path in (*new.iterdir(), *asked))
+    assert not any(path.name.startswith(".") for path in (*new.iterdir(), *tmp_path.iterdir()))
+    assert victim.read_text() == "victim"
+    assert ow.Sensitivity.load(new / "attention.json").value > 0
 
 
 def test_the_command_line_gives_the_numbers_of_the_library(oneword):

@@ -281,6 +281,7 @@ def _write(found: WordTable, outputs: Outputs, top: int) -> None:
 
 
 def _write_folder(found: WordTable, folder: Path) -> None:
+    from oneword.plot.print import save
     from oneword.report.words.figures import heads_figure, layers_figure
 
     figures = {_file_name(name): result.plot() for name, result in found.results.items()}
@@ -293,14 +294,8 @@ def _write_folder(found: WordTable, folder: Path) -> None:
     for table in ("words", "layers", "heads"):
         if len(getattr(found, table)):
             write_table(getattr(found, table), folder / f"{table}.parquet")
-    try:
-        for name, figure in figures.items():
-            for suffix in ("pdf", "png"):
-                figure.savefig(folder / f"{name}.{suffix}")
-    except OSError as error:
-        raise RangeError(
-            f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
-        ) from None
+    for name, figure in figures.items():
+        save(figure, folder, name, ("pdf", "png"))
 
 
 def _file_name(name: str) -> str:

@@ -4,9 +4,8 @@ The folder is $ONEWORD_CACHE, or `oneword` in the cache folder of the user, whic
 at any time. It holds at most $ONEWORD_CACHE_LIMIT (2 GB): the entries that were not used for longest go first.
 
 Processes share it without a lock. An entry appears by a rename and a file that is open outlives its name, so that
-nobody reads half of one; two that make the same entry write the same arrays; one that vanishes is made again. The folder
-may be a link, an entry may not: what is no regular file is made again in its place, and what a link points to is not
-touched.
+nobody reads half of one; two that make the same entry write the same arrays; one that vanishes is made again.
+The folder may be a link, an entry may not: what is no regular file is replaced, and what a link points to not touched.
 """
 
 from __future__ import annotations
