@@ -1,5 +1,6 @@
 """Files that people write are checked; whatever is wrong is said in one line with the name of the file."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,6 +59,16 @@ def test_what_is_wrong_is_said_in_one_line(data: Any, error: type[OnewordError],
     assert message.startswith(f"f.toml: {said}")
     assert "\n" not in message
     assert len(message) < 200
+
+
+def test_a_pipe_or_an_endless_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(FileFormatError, match="a pipe, not a file"):
+        read_toml(tmp_path / "pipe.toml")
+    with (tmp_path / "large.toml").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(FileFormatError, match="larger than 10,000,000 bytes"):
+        read_toml(tmp_path / "large.toml")
 
 
 def test_files_that_are_no_toml_are_refused_by_name(tmp_path: Path) -> None:

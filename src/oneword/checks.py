@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import operator
+import re
 import unicodedata
 
 from oneword.errors import DTypeError, RangeError, TextError
+
+# What a terminal obeys instead of showing it: control characters (ESC, BEL, CR, and C1 such as U+009B), line and
+# paragraph separators, marks that turn the direction of all that follows; and halves of surrogate pairs, which cannot
+# be written at all.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
 
 
 def check_string(text: object) -> None:
@@ -28,6 +36,11 @@ def shortened(text: str, most: int = 41) -> str:
 def one_line(text: str) -> str:
     """The text with single spaces for all runs of spaces and line breaks."""
     return " ".join(text.split())
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal would obey instead of showing, line breaks too, written as in Python: \\x1b."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def first_line(error: BaseException) -> str:

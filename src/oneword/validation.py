@@ -20,6 +20,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from oneword.checks import one_line, shown
 from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError, did_you_mean
+from oneword.files import read_named
+
+_LARGEST = 10_000_000  # bytes of a file that people write
 
 
 class FileModel(BaseModel):
@@ -40,7 +43,8 @@ def read_toml(file: Path | Traversable, what: str = "a TOML file") -> dict[str, 
     Raises FileFormatError if the file cannot be read, or is not TOML in UTF-8.
     """
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        content = read_named(file, _LARGEST) if isinstance(file, Path) else file.read_bytes()
+        return tomllib.loads(content.decode())
     except OSError as error:
         raise FileFormatError(f"expected {what}, got {file} ({error.strerror}): check its name") from None
     except ValueError as error:  # not UTF-8, or not TOML

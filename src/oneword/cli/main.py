@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from oneword._version import __version__
-from oneword.checks import described
+from oneword.checks import described, printable
 from oneword.cli.app import app as page
 from oneword.cli.audit import audit
 from oneword.cli.cache import cache
@@ -131,4 +131,4 @@ def _drop_output() -> None:
 
 
 def _say(line: str) -> None:
-    typer.echo(f"oneword: {line}", err=True)
+    typer.echo(f"oneword: {printable(line)}", err=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from oneword.checks import one_line
+from oneword.checks import printable
 from oneword.progress import TimeLeft, duration
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Watch:
         return f"{self.stage or 'at work'}, {100 * self.done:.0f} %{about}"
 
     def _named(self, line: str) -> str:
-        return one_line(f"{self.title}: {line}" if self.title else line)
+        return printable(f"{self.title}: {line}" if self.title else line)
 
 
 class _Lines(Watch):
