@@ -7,10 +7,9 @@ import os
 import sys
 import traceback
 import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from oneword._version import __version__
 from oneword.checks import described, printable
@@ -25,34 +24,12 @@ from oneword.cli.streams import any_encoding
 from oneword.errors import CellError, OnewordError
 
 # What a script may rely on. 1 is left to commands: a claim or a threshold that failed, and nothing else.
-BAD_INPUT, OUR_FAULT, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
+BAD_INPUT, OUR_FAULT, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141  # the last: standard output was closed, as by `head`
 # What a machine can be short of; whoever runs it can help that, we cannot.
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
-
-class _Commands(TyperGroup):
-    def invoke(self, context: Any) -> Any:
-        try:
-            result = super().invoke(context)
-            sys.stdout.flush()  # here, where a reader who has gone can still be told from a fault
-            return result
-        except KeyboardInterrupt as stopped:  # which typer would take for an end without a word
-            raise _InterruptedError(*stopped.args) from None
-        except BrokenPipeError:
-            raise _NobodyReadsError from None
-
-
-class _InterruptedError(Exception):
-    """Ctrl-C; its argument says how far the work is."""
-
-
-class _NobodyReadsError(Exception):
-    """Standard output was closed, as `head` does."""
-
-
 app = typer.Typer(
     name="oneword",
-    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -93,8 +70,8 @@ def main() -> None:
     try:
         with warnings.catch_warnings():  # warnings are for people, too: one line, no file and line number
             warnings.showwarning = lambda message, *rest: _say(str(message))
-            app()
-    except Exception as error:  # all that a command may raise
+            _run()
+    except (Exception, KeyboardInterrupt) as error:  # all that a command may raise
         code, line = _verdict(error)
         if debug:
             traceback.print_exc()
@@ -103,15 +80,29 @@ def main() -> None:
         sys.exit(code)
 
 
-def _verdict(error: Exception) -> tuple[int, str]:
+def _run() -> None:
+    """Typer and rich turn some errors into an exit: those are raised again."""
+    try:
+        app()
+    except SystemExit as end:
+        cause: BaseException | None = end
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt | BrokenPipeError):
+                raise cause from None
+            cause = cause.__context__
+        sys.stdout.flush()  # here, where a disk that is full can still be told
+        raise
+
+
+def _verdict(error: BaseException) -> tuple[int, str]:
     """The exit code of an error, and what is said of it."""
-    if isinstance(error, _InterruptedError):
+    if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, ": ".join(["stopped", *map(str, error.args)])
-    if isinstance(error, _NobodyReadsError):
+    if isinstance(error, BrokenPipeError):
         _drop_output()
         return NOBODY_READS, ""
     if isinstance(error, CellError) and error.__cause__ is not None:  # its cells raised what nobody raises on purpose
-        return OUR_FAULT, f"{described(error)}: {_REPORT}"
+        return OUR_FAULT, f"{described(error)}: unless a map of your own raised this, {_REPORT}"
     if isinstance(error, OnewordError):
         return BAD_INPUT, described(error)
     if isinstance(error, OSError) and error.errno in _MACHINE:
