@@ -182,7 +182,7 @@ def test_an_interrupted_sweep_says_how_far_it_is_and_goes_on(tmp_path, workers):
     assert last.endswith(" of 90 cells are done; the same command goes on from there")
     assert "Traceback" not in errors
     with _process(*command) as run:
-        out, errors = run.communicate(timeout=120)
+        _, errors = run.communicate(timeout=120)
         assert run.returncode == 0, errors
     assert "of them done before" in errors
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def _said(speeds: list[float], before: float = 0.0) -> list[tuple[float, float |
 @given(st.lists(st.floats(0.9, 1.1), min_size=5, max_size=60), st.floats(0, 0.9))
 def test_the_time_left_never_grows_while_work_goes_as_planned(speeds, before):
     said = [shown for _, shown in _said(speeds, before) if shown is not None]
-    assert all(later <= earlier for earlier, later in zip(said, said[1:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(said))
 
 
 @given(st.lists(st.floats(0.8, 1.25), min_size=20, max_size=60), st.floats(0, 0.9))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneword.cli.common import JsonFile, Quiet, Seed, check_place, command_line, dump, writable_folder
+from oneword.cli.common import JsonFile, Quiet, Seed, check_place, command_line, dump
 from oneword.cli.watch import Watch, watched
+from oneword.files import make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +174,7 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
     from oneword.plot.print import save
     from oneword.report.words.figures import CURVES, lengths_figure
 
-    save(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
+    save(lengths_figure(lengths, found), make_folder(folder / "figures"), "lengths")
     if quiet:
         return
     for (model, output), own in lengths.groupby(["model", "output"], sort=True):

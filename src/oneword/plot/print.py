@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from oneword.checks import shortened
-from oneword.files import write_whole
+from oneword.files import write_own
 from oneword.plot.description import Axis, Heat, Mark, Panel, Plot, keys_of, shared, span, ticks
 from oneword.plot.look import MARKS, PRINT
 
@@ -111,7 +111,7 @@ def save(figure: Drawing, folder: Path, name: str) -> list[Path]:
         content = io.BytesIO()
         figure.savefig(content, format=suffix, metadata=metadata)
         paths.append(folder / f"{name}.{suffix}")
-        write_whole(paths[-1], content.getvalue())
+        write_own(paths[-1], content.getvalue())
     return paths
 
 
