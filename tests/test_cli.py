@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import oneword as ow
-from oneword.cli import main
 from oneword.experiments import paper
 from oneword.experiments.judging import Claim
 from tests.text.tiny_bert import needs_minilm
@@ -44,7 +43,9 @@ def test_help_shows_brackets_as_they_are_to_be_typed(oneword):
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():
-    code = "import sys, oneword.cli; print(any(m in sys.modules for m in ('torch', 'pandas', 'matplotlib', 'numba')))"
+    code = (
+        "import sys, oneword.cli.main; print(any(m in sys.modules for m in ('torch', 'pandas', 'matplotlib', 'numba')))"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout.strip() == "False"
 
@@ -126,12 +127,6 @@ def test_bad_input_is_one_line_and_exit_code_2(oneword, arguments, says):
     assert says in run.stderr
     if run.stderr.startswith("oneword:"):
         assert run.stderr.count("\n") == 1
-
-
-def test_debug_raises_what_went_wrong(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["oneword", "measure", "--gaussian", "50", "--debug"])
-    with pytest.raises(ow.OnewordError, match="'50'"):
-        main()
 
 
 def test_doctor_names_what_is_there_and_what_is_missing(oneword):

@@ -22,9 +22,9 @@ from oneword.cli.common import (
     TableFile,
     command_line,
     like_of,
-    overall,
     write_table,
 )
+from oneword.cli.watch import watched
 from oneword.errors import RangeError
 from oneword.maps.outputs import explained
 from oneword.maps.registry import DEFAULT, each_once, find
@@ -160,7 +160,7 @@ def measure(
     loaded = None if gaussian is not None else Encoder.load(encoder)
     by: list[Any] = list(maps or ())
     by += [_model(name, output, seed, like) for name in model or ()]
-    with overall(outputs.silent) as progress:
+    with watched(quiet) as progress:
         found = measure_words(
             texts,
             by or (DEFAULT if gaussian is not None else None),

@@ -86,7 +86,7 @@ def run(
         if on_start is not None:
             on_start(Plan(len(todo), kept, count, work.seconds_left))
         work.tell()
-        with _outcomes(missing, inputs, count, cluster) as outcomes:
+        with work.interruptible(), _outcomes(missing, inputs, count, cluster) as outcomes:
             work.finish(outcomes)
         table = store.write_results(out, [work.done[cell.key].table for cell in todo])
         made = {"workers": count, "cluster": cluster, "cells": len(todo), "cells_kept_from_before": kept}
@@ -185,15 +185,20 @@ class _Work:
 
     def finish(self, outcomes: Iterable[tuple[Cell, processes.Outcome]]) -> None:
         """Keep what comes in; raise when all has come and something failed."""
-        try:
-            for cell, outcome in outcomes:
-                self._take(cell, outcome)
-                self.tell()
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"{self._how_far()}; the same command goes on from there") from None
+        for cell, outcome in outcomes:
+            self._take(cell, outcome)
+            self.tell()
         if self.failed:
             causes = [outcome.cause for outcome in self.failed.values() if outcome.cause is not None]
             raise CellError(self._failures()) from (causes[0] if causes else None)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C says how far the run is, also while processes start and end."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"{self._how_far()}; the same command goes on from there") from None
 
     def timings(self) -> dict[str, float]:
         return {cell.key: round(self.done[cell.key].seconds, 3) for cell in self.cells}
