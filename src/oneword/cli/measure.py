@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,15 +23,16 @@ from oneword.cli.common import (
     TableFile,
     command_line,
     like_of,
-    overall,
     write_table,
 )
+from oneword.cli.watch import watched
 from oneword.errors import RangeError
 from oneword.maps.outputs import explained
 from oneword.maps.registry import DEFAULT, each_once, find
 from oneword.maps.registry import names as map_names
 
 if TYPE_CHECKING:
+    from oneword.cli.watch import Watch
     from oneword.maps.transformer import TransformerFeatures
     from oneword.report.words.table import WordTable
     from oneword.text.context import Context
@@ -164,8 +164,7 @@ def measure(
     loaded = None if gaussian is not None else Encoder.load(encoder)
     by: list[Any] = list(maps or ())
     by += [_model(name, output, seed, like) for name in model or ()]
-    first = None if outputs.silent else _FirstAnswer()
-    with overall(outputs.silent) as progress:
+    with watched(quiet) as progress:
         found = measure_words(
             texts,
             by or (DEFAULT if gaussian is not None else None),
@@ -179,29 +178,32 @@ def measure(
             dtype=like.dtype,
             device=device,
             progress=progress,
-            show=first,
+            show=None if quiet else _FirstAnswer(progress),
             **asked_for | ({} if seeds is None else {"seeds": seeds}),
         )
     _write(found, outputs, top)
 
 
 class _FirstAnswer:
-    """Says on standard error what is known before the long searches, once, if these take a while."""
+    """Says once what is known before the long searches, if these take a while."""
 
-    def __init__(self) -> None:
-        self.began, self.said = time.monotonic(), False
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.began, self.said = watch, time.monotonic(), False
 
     def __call__(self, table: WordTable) -> None:
-        complete = len(table.parts) == len(table.texts) * len(table.about["by"])
-        if self.said or not complete or table.seconds_left is None or table.seconds_left < SOON:
+        if self.said or table.seconds_left is None:
             return
-        self.said = True
-        from rich.console import Console
+        self.watch.estimate(table.seconds_left)
+        complete = len(table.parts) == len(table.texts) * len(table.about["by"])
+        if complete:
+            self.said = True
+        if complete and table.seconds_left > SOON:
+            from oneword.report.words.sentences import first_answer, first_line
+            from oneword.report.words.terminal import FirstView
 
-        from oneword.report.words.terminal import FirstView
-
-        console = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
-        console.print(FirstView(table, time.monotonic() - self.began))
+            seconds = time.monotonic() - self.began
+            words = "; ".join(map(first_answer, table.parts_of(0)))
+            self.watch.show(f"{first_line(table, seconds)}. {words}", FirstView(table, seconds))
 
 
 def _texts(
@@ -306,6 +308,7 @@ def _write(found: WordTable, outputs: Outputs, top: int) -> None:
 
 
 def _write_folder(found: WordTable, folder: Path) -> None:
+    from oneword.plot.print import save
     from oneword.report.words.figures import heads_figure, layers_figure
 
     figures = {_file_name(name): result.plot() for name, result in found.results.items()}
@@ -318,14 +321,8 @@ def _write_folder(found: WordTable, folder: Path) -> None:
     for table in ("words", "layers", "heads"):
         if len(getattr(found, table)):
             write_table(getattr(found, table), folder / f"{table}.parquet")
-    try:
-        for name, figure in figures.items():
-            for suffix in ("pdf", "png"):
-                figure.savefig(folder / f"{name}.{suffix}")
-    except OSError as error:
-        raise RangeError(
-            f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
-        ) from None
+    for name, figure in figures.items():
+        save(figure, folder, name, ("pdf", "png"))
 
 
 def _file_name(name: str) -> str:

@@ -6,7 +6,6 @@ import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -226,6 +225,7 @@ class Measurement:
         check_size([tokens_of(text, each.phi.encoder) for text in texts for each in self.models], request.most)
         self.contents = [_content(text) for text in texts]
         self.notes = [*notes, *self._notes()]
+        self._known: list[Measured] = []
         self._seconds_left: float | None = None
 
     def _prepare_maps(self, encoder: str | Encoder) -> None:
@@ -242,53 +242,43 @@ class Measurement:
         self.longest = max(window.context.n for window in self.windows)
         self.seeds = request.seeds or Effort.seeds(self.longest)
 
-    @cached_property
-    def jobs(self) -> list[MapJob | ModelJob]:
-        found = list(self._jobs())
-        for job in found:
-            if isinstance(job, MapJob):
-                job.keep = KEPT // len(found)
-        return found
-
     def steps(self, progress: Progress, *, first: bool) -> Iterator[bool]:
         """The work, with a pause wherever there is more to see in `table`; True: what comes next may take long.
 
         `first`: every map and model gives a first answer before the long searches of any. No number that is found in
         the end depends on it.
         """
-        began, jobs = time.monotonic(), self.jobs
+        began, jobs = time.monotonic(), list(self._jobs())
+        self._known = [Measured() for _ in jobs]
         costs = [job.costs["first"] if first else 0.0 for job in jobs]
         costs += [sum(job.costs.values()) - job.costs["first"] for job in jobs]
-        heard = [
-            _titled(each, job.name.replace("-", " "))
-            for each, job in zip(shares(progress, costs), 2 * jobs, strict=True)
-        ]
+        heard = shares(progress, costs)
 
-        def left(done: int) -> float:
+        def look(job: MapJob | ModelJob, at: int, done: int) -> None:
             # Before there is much to go by, the machine counts as the one that the costs were measured on.
             pace = (time.monotonic() - began + _TRUSTED) / (sum(costs[:done]) + _TRUSTED)
-            return pace * sum(costs[done:])
+            self._known[at], self._seconds_left = job.measured(), pace * sum(costs[done:])
 
-        for count, (job, onward) in enumerate(zip(jobs, heard, strict=False) if first else (), 1):
-            job.first(onward)
-            onward("first answer", 1.0)
-            self._seconds_left = left(count)
-            yield count == len(jobs)
-        for count, (job, onward) in enumerate(zip(jobs, heard[len(jobs) :], strict=True), len(jobs)):
-            for _ in job.run(onward):
-                self._seconds_left = left(count)
+        count = len(jobs)
+        for k, job in enumerate(jobs if first else ()):
+            job.first(_titled(heard[k], job.name))
+            look(job, k, k + 1)
+            yield k + 1 == count
+        for k in range(count):
+            job = jobs.pop(0)  # what it holds goes with it
+            for _ in job.run(_titled(heard[count + k], job.name)):
+                look(job, k, count + k)
                 yield True
-            onward("done", 1.0)
         self._seconds_left = None
 
     def table(self) -> WordTable:
         """All that is known so far."""
-        done = sum((job.measured() for job in self.jobs), Measured())
+        done = sum(self._known, Measured())
         return replace(done.table(self.contents, self.notes, self._about(done)), seconds_left=self._seconds_left)
 
     def _jobs(self) -> Iterator[MapJob | ModelJob]:
         """Text after text, in the order in which subjects were given; each with the name of its result."""
-        several = len(self.texts) > 1
+        several, keep = len(self.texts) > 1, KEPT // max(1, len(self.windows) * len(self.maps) * self.seeds)
         windows = len(self.windows) > len({window.text for window in self.windows})
         for number, text in enumerate(self.texts):
             where = f"-text{number}" if several else ""
@@ -301,9 +291,8 @@ class Measurement:
                     for seed in subject.seeds(self.request, self.seeds):
                         piece = f"-window{window.number}" if windows else ""
                         draw = f"-seed{seed}" if self.seeds > 1 and subject.own is None else ""
-                        yield MapJob(
-                            subject, window, seed, self.request, self.words, f"{subject.by}{where}{piece}{draw}"
-                        )
+                        name = f"{subject.by}{where}{piece}{draw}"
+                        yield MapJob(subject, window, seed, self.request, self.words, name, keep)
 
     def _notes(self) -> list[str]:
         if not self.maps:
@@ -358,6 +347,6 @@ def _titled(progress: Progress, title: str) -> Progress:
     def onward(stage: str, done: float) -> None:
         nonlocal furthest
         furthest = max(furthest, min(done, 1.0))
-        progress(f"{title}: {stage}", furthest)
+        progress(f"{title.replace('-', ' ')}: {stage}", furthest)
 
     return onward

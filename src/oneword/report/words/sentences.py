@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from oneword.maps.outputs import spoken
+from oneword.progress import duration
 from oneword.report.table import shown, to_records
 from oneword.report.words.lines import Line, leading, scales, top_line
 from oneword.report.words.table import Part, Subject, WordTable
@@ -65,29 +66,18 @@ def bracket(part: Part) -> str:
 def first_answer(part: Part, most: int = 3) -> str:
     """The words that matter most as far as is known before the search: an estimate or a sample, never a bound."""
     said = []
-    for column, what in (
-        ("first_order", "first order (no bound) is largest at"),
-        ("random_word", "a random word moves"),
-    ):
+    for column, what in (("first_order", "first order (no bound) at"), ("random_word", "random word at")):
         known = part.placed[part.placed[column].notna()]
         if len(known):
-            verb = "" if column == "first_order" else f"{part.subject.title} most at "
             words = ", ".join(f"“{line['word']}” {shown(line[column], 2)}" for line in leading(known, column, most))
-            said.append(f"{what} {verb}{words}")
-    return f"{part.subject.title}: {'; '.join(said) or 'nothing is known yet'}"
+            said.append(f"{what} {words}")
+    return f"{part.subject.title}: most {'; '.join(said)}" if said else f"{part.subject.title}: nothing is known yet"
 
 
 def first_line(table: WordTable, seconds: float) -> str:
     """When the first answer came, what it is, and how long the rest will take."""
     rest = "" if table.seconds_left is None else f", about {duration(table.seconds_left)} left"
     return f"first answer after {duration(seconds)}: random words and first order; refining{rest}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: 12 s, 3 min, 2.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def upper_bound(part: Part) -> str | None:
