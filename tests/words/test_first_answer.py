@@ -1,13 +1,17 @@
 """A first answer of every map and model comes before the long searches, is called what it is, and changes no number."""
 
+import io
 import itertools
 import json
 import math
+import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor
 
 import oneword as ow
@@ -18,6 +22,7 @@ from oneword.progress import shares
 from oneword.report.words.lines import scales
 from oneword.report.words.sentences import bracket, first_answer
 from oneword.report.words.table import WordTable
+from oneword.report.words.terminal import FirstView
 from oneword.words.random_words import RandomWords
 from tests.text.tiny_bert import needs_minilm
 from tests.text.tiny_models import write_model
@@ -153,12 +158,35 @@ def test_a_map_of_ones_own_has_a_first_answer_too() -> None:
     assert shown[0].words["random_word"].isna().all()
 
 
+def test_a_terminal_shows_the_text_in_colour_and_how_long_the_rest_takes(run) -> None:
+    _, shown, _ = run
+    console = Console(width=100, force_terminal=True, color_system="truecolor", file=io.StringIO(), record=True)
+    console.print(FirstView(replace(shown[2], seconds_left=185.0), 12.2))
+    said = console.export_text(styles=True)
+    assert "first answer after 12 s: random words and first order; refining, about 3 min left" in said
+    assert "\x1b[38;2;" in said.partition("first answer")[0]  # colours
+    assert "S ≥" not in said
+
+
+@needs_minilm
+def test_the_command_says_a_first_answer_on_standard_error_alone(oneword, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["measure", "I love her much", "--map", "attention", "--effort", "quick", "--json", "-"]
+    plain = oneword(*arguments)
+    assert "first answer" not in plain.stderr  # the whole answer is there as soon
+    monkeypatch.setattr("oneword.cli.measure.SOON", -1.0)
+    run = oneword(*arguments)
+    (line,) = [line for line in run.stderr.splitlines() if "first answer after" in line]
+    assert "Softmax attention: most random word at “" in line
+    assert "left" in line
+    assert json.loads(run.stdout)["words"] == json.loads(plain.stdout)["words"]
+    assert "first answer" not in run.stdout
+    assert oneword(*arguments, "--quiet").stderr == ""
+
+
 @needs_minilm
 @pytest.mark.slow
 def test_the_time_left_is_what_the_work_takes() -> None:
     """From a fifth of the work on, elapsed time and fraction give the whole time within a factor of 2."""
-    import time
-
     text = " ".join(["The film is slow but she is never dull, and that is no small thing to say of it."] * 3)
     ow.measure("I love her much", effort="quick")  # compiled functions are there
     began, heard = time.monotonic(), []
