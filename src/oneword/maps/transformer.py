@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from oneword.checks import check_floating, check_string, whole_number
+from oneword.devices import check_device
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, eager, given_checkpoint, load_checkpoint
@@ -94,7 +95,7 @@ class TransformerFeatures(FeatureMap):
         check_floating(dtype)
         seed = None if random_init is None else whole_number("random_init", random_init)
         checkpoint = load_checkpoint(
-            name, revision=revision, random_init=seed, dtype=dtype, device=torch.device(device)
+            name, revision=revision, random_init=seed, dtype=dtype, device=check_device(device)
         )
         return cls(checkpoint, Selection.of(checkpoint, output, layer, head, module))
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from oneword.devices import check_device
 from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError
 from oneword.memory import check_memory
 from oneword.random import normal, resolve_seed
@@ -180,6 +181,7 @@ def _mixture(
         raise RangeError(f"expected n, d and clusters of at least 1, got n = {n}, d = {d}, clusters = {clusters}")
     if not 0 <= between <= within <= 1:
         raise RangeError(f"expected cosines 0 ≤ between ≤ within ≤ 1, got between = {between}, within = {within}")
+    device = check_device(device)
     check_memory(4 * n * d * 8, f"a text of {n:,} words of dimension {d:,}")
     seed = resolve_seed(seed, generator)
     parts = (("common", 1), ("groups", clusters), ("own", n))

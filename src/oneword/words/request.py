@@ -10,6 +10,7 @@ import torch
 
 from oneword.bounds.certificate import Certify
 from oneword.checks import whole_number
+from oneword.devices import check_device
 from oneword.errors import RangeError
 from oneword.sets.constraints import Ball, Constraint, constraint
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
@@ -72,6 +73,7 @@ class Request:
             )
         if isinstance(self.within, str):
             constraint(*self._named, 1)  # a name that is none is refused before the work
+        check_device(self.device)
         Effort.of(self.effort, 1)  # an unknown level is refused before the work
 
     def effort_for(self, tokens: int) -> Effort:
