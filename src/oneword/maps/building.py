@@ -9,6 +9,7 @@ run, no pickle read, nothing downloaded.
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,12 +97,12 @@ def _named_class(transformers: Any, config: Any, folder: ModelFolder) -> Any:
     names = getattr(config, "architectures", None) or []
     for name in names if isinstance(names, list) else [names]:
         found: Any = getattr(models, str(name), None)
-        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
-            if not isinstance(config, found.config_class or ()):
-                raise _no_class(folder, name)
-            return found
-        if found is not None or str(name) in dir(transformers):
+        if found is None and str(name) not in dir(transformers):
+            continue
+        is_model = inspect.isclass(found) and issubclass(found, transformers.PreTrainedModel)
+        if not is_model or not isinstance(config, found.config_class or ()):
             raise _no_class(folder, name)
+        return found
     return None
 
 
