@@ -19,6 +19,7 @@ from oneword.report.words.table import Part, WordTable
 from oneword.search.defaults import DefaultSearch
 from oneword.search.shortlist import KEPT, Shortlist, shortlist
 from oneword.text.context import spread_positions
+from oneword.text.tokenizer_files import tokenised
 from oneword.words.effort import MEMORY, WHOLE, Effort
 from oneword.words.random_words import sup_and_words
 from oneword.words.verb import Measurement, measure, prepare
@@ -28,7 +29,7 @@ SOME = 48  # words of long texts that models search where somebody asks for care
 
 def measurement(subjects: Subjects, keys: Sequence[str], text: str, careful: bool) -> Measurement:
     """The same numbers as `oneword measure` with one seed, in steps: first answers, then the searches."""
-    tokens = len(subjects.encoder.tokenizer.encode(text).ids)
+    tokens = len(tokenised(subjects.encoder.tokenizer, text).ids)
     subjects.encoder.check_length(tokens)  # else maps would measure it in windows, each by itself
     return prepare(
         text,
