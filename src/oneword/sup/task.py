@@ -70,6 +70,12 @@ class Task:
         return probe.allowed(self.within)
 
 
+def check_words(words: int, able: float) -> None:
+    """Refuse that more words change at once than may change."""
+    if not 1 <= words <= able:
+        raise RangeError(f"expected words out of 1 … {able}, the words that may change, got {words}")
+
+
 def spots_of(text: Context, probe: Probe, task: Task) -> list[int]:
     """The words that may change, in order. What a tokenizer adds is no word that another could replace."""
     able = [i for i, rows in enumerate(text.rows) if set(rows) <= set(probe.positions)]

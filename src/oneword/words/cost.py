@@ -60,15 +60,16 @@ def _passes(effort: Shortlist) -> float:
     return min(effort.most, max(effort.least, effort.share * _ALL))
 
 
-def map_costs(n: int, effort: Effort, *, blocks: bool) -> Costs:
-    """Of a map with random weights at a text of n tokens."""
-    long, tried = n / _LONG, effort.candidates_of(blocks) or _ALL
+def map_costs(context: Context, words: int, effort: Effort, *, blocks: bool) -> Costs:
+    """Of a map with random weights at a text of which `words` words may change."""
+    long, tried = context.n / _LONG, effort.candidates_of(blocks) or _ALL
     if blocks:
-        return {"first": 0.6 * long, "search": 0.1, "certificate": 0.8 * long, "vocabulary": tried / 640}
-    search = 0.6 * long**2 * (1 if effort.search == DefaultSearch(quick=True) else 8)
+        neurons = min(effort.neurons or context.X.numel(), context.X.numel()) / 512
+        first, certificate, each = 0.6 * long * neurons, 0.8 * long * neurons, 1.3e-4 * neurons
+        return {"first": first, "search": 0.1, "certificate": certificate, "vocabulary": each * tried * words}
     return {
         "first": 0.05 + 0.1 * long,
-        "search": search,
+        "search": 0.6 * long**2 * (1 if effort.search == DefaultSearch(quick=True) else 8),
         "certificate": 0.3 * long + 0.5 * effort.certify.work * min(1.0, long),
         "vocabulary": 0.1 + 3.7 * tried / 10_000 * long**2.5,
     }

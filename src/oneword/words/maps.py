@@ -19,6 +19,7 @@ from oneword.result import Sensitivity
 from oneword.sets.constraints import Constraint
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
+from oneword.sup.task import check_words
 from oneword.sup.verb import sensitivity
 from oneword.text.context import spread_positions
 from oneword.words.cost import Costs, first_words, map_costs
@@ -76,9 +77,13 @@ class MapJob:
     known: Measured = field(default_factory=Measured)
     _phi: Any = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        check_words(self.request.together, len(self._positions))
+
     @property
     def costs(self) -> Costs:
-        return map_costs(self.window.context.n, self._effort, blocks=self.subject.blocks)
+        words = len(self._positions)
+        return map_costs(self.window.context, words, self._effort, blocks=self.subject.blocks)
 
     def measured(self) -> Measured:
         return self.known

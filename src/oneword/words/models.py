@@ -27,7 +27,7 @@ from oneword.result import Sensitivity, numbers
 from oneword.search.shortlist import KEPT, Listed, shortlist
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements
-from oneword.sup.task import Task, by_size, rows_of
+from oneword.sup.task import Task, by_size, check_words, rows_of
 from oneword.sup.verb import measure_at
 from oneword.text.context import Context
 from oneword.words.cost import Costs, first_words, model_costs
@@ -113,6 +113,7 @@ class ModelJob:
     def __post_init__(self) -> None:
         self.text, self.within = self.window.context, self.request.model_constraint()
         self.origin = Origin(self.window, self.subject.by)
+        check_words(self.request.together, min(len(self.window.positions), self.effort.searched or math.inf))
 
     @cached_property
     def tries(self) -> RandomWords | None:
