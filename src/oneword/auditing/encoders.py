@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from oneword.checks import shown
 from oneword.errors import NonFiniteError, RangeError, ShapeError, UnknownNameError, ZeroNormError
+from oneword.text.tokenizer_files import tokenised
 
 Unit = Literal["tokens", "words"]
 Vectors = Float[np.ndarray, "texts p"]
@@ -147,7 +148,7 @@ def _transformer(features: Any, name: str | None = None) -> AuditedEncoder:
     return AuditedEncoder(
         name or one.name,
         lambda texts: one.vectors(texts).double().cpu().numpy(),
-        lambda text: tuple(one.encoder.tokenizer.encode(text).ids),
+        lambda text: tuple(tokenised(one.encoder.tokenizer, text).ids),
         one.encoder.longest,
         "tokens",
         dict(one.describe()),
