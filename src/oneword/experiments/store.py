@@ -218,6 +218,7 @@ def from_bytes(content: bytes, name: str) -> tuple[pa.Table, dict[str, str]]:
         if not file.schema_arrow.equals(SCHEMA):
             raise FileFormatError(f"expected the columns of a table of results, got others in {name}")
         table = file.read(use_threads=False)
+        table.validate(full=True)  # that texts are UTF-8, for one
         about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         return table.replace_schema_metadata(None), about
     # A file that is not what it was can fail in the reader in any of these ways.
