@@ -117,8 +117,9 @@ def test_weights_that_the_settings_name_are_never_read(folder: Folder, tmp_path:
         {"dtype": "load"},
         {"torch_dtype": "nn"},
         {"to_dict": 5},
+        {"x" * 1000: 10**40},
     ],
-    ids=lambda settings: next(iter(settings)),
+    ids=lambda settings: next(iter(settings))[:20],
 )
 def test_settings_that_choose_code_or_files_are_refused(folder: Folder, settings: dict[str, Any]) -> None:
     with refused("config.json of model", FileFormatError):
@@ -163,6 +164,12 @@ def test_a_model_is_bit_for_bit_what_transformers_loads(saved: Any, kind: str) -
 def test_architectures_that_are_no_models_of_this_type(folder: Folder, name: str) -> None:
     with refused("to name a model of type 'bert'", FileFormatError):
         load(folder(architectures=[name]))
+
+
+@pytest.mark.parametrize("kind", ["mra", "rwkv", "yoso"])
+def test_models_that_fetch_compiled_code(folder: Folder, kind: str) -> None:
+    with refused("compiled code", FileFormatError):
+        load(folder(model_type=kind, architectures=None))
 
 
 # Sizes ---------------------------------------------------------------------------------------------------------------
@@ -301,6 +308,15 @@ def test_an_index_of_shards_stays_in_its_folder(folder: Folder, tmp_path: Path, 
         read(place)
 
 
+@pytest.mark.parametrize("shard", ["no.safetensors", "a\0.safetensors", "a" * 5000 + ".safetensors", ".safetensors"])
+def test_shards_that_are_not_there(folder: Folder, shard: str) -> None:
+    place = folder()
+    shards(place, shard=shard)
+    for read in (load, Encoder.load):
+        with refused("", FileFormatError):
+            read(place)
+
+
 @pytest.mark.parametrize("linked", [False, True])
 def test_shards_and_links_as_the_hub_keeps_them_are_read(folder: Folder, saved: Any, linked: bool) -> None:
     place = folder()
@@ -315,6 +331,20 @@ def test_shards_and_links_as_the_hub_keeps_them_are_read(folder: Folder, saved: 
     X = honest.encode(TEXT).X
     assert torch.equal(ours(X), honest(X))
     assert torch.equal(Encoder.load(place).encode(TEXT).X, Encoder.load(saved("bert")).encode(TEXT).X)
+
+
+def test_weights_that_change_on_the_disk_change_no_model_in_memory(folder: Folder) -> None:
+    place = folder()
+    phi, encoder = load(place), Encoder.load(place)
+    X = phi.encode(TEXT).X
+    before, rows = phi(X), encoder.encode(TEXT).X
+    path = place / "model.safetensors"
+    size = path.stat().st_size
+    with path.open("r+b") as file:  # the same file, as one that is being copied over it
+        file.seek(size // 4)
+        file.write(b"\x11" * (size // 2))
+    assert torch.equal(phi(X), before)
+    assert torch.equal(encoder.encode(TEXT).X, rows)
 
 
 def test_weights_of_another_model(folder: Folder, saved: Any) -> None:
