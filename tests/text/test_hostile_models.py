@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 
 from benchmarks import fuzz, fuzz_models
 from oneword.checks import printable
-from oneword.errors import FileFormatError, OnewordError, TextError
+from oneword.errors import FileFormatError, OnewordError, RangeError, TextError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.text.encoders import Encoder
 from oneword.text.sources import expect_hub
@@ -63,7 +63,7 @@ def folder(saved: Callable[[str], Path], tmp_path: Path) -> Folder:
 
 
 @contextmanager
-def refused(match: str = "", error: type[OnewordError] = OnewordError) -> Iterator[pytest.ExceptionInfo[OnewordError]]:
+def refused(match: str | None = None, error: type[OnewordError] = OnewordError) -> Iterator[Any]:
     """One printable line of this kind, soon."""
     with fuzz.within(SECONDS), pytest.raises(error, match=match) as caught:
         yield caught
@@ -213,7 +213,7 @@ def test_sizes_are_those_of_the_files(folder: Folder, kind: str, settings: dict[
         settings = settings | {"hidden_size": 10**9}  # by themselves they are small
     place = folder(kind, **settings)
     before = fuzz.peak()
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         TransformerFeatures.load(str(place), random_init=random_init)
     assert fuzz.peak() - before < 300_000_000
 
@@ -313,7 +313,7 @@ def test_shards_that_are_not_there(folder: Folder, shard: str) -> None:
     place = folder()
     shards(place, shard=shard)
     for read in (load, Encoder.load):
-        with refused("", FileFormatError):
+        with refused(error=FileFormatError):
             read(place)
 
 
@@ -350,7 +350,7 @@ def test_weights_that_change_on_the_disk_change_no_model_in_memory(folder: Folde
 def test_weights_of_another_model(folder: Folder, saved: Any) -> None:
     place = folder()
     shutil.copy(saved("gpt2") / "model.safetensors", place)
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         load(place)
 
 
@@ -360,7 +360,7 @@ def test_pooling_and_modules_that_are_no_tables(folder: Folder) -> None:
     for content in ("[1]", '"x"', "nothing", '{"pooling_mode": [[{"\\u001b": 1}]]}'):
         (place / "1_Pooling" / "config.json").write_text(content)
         (place / "modules.json").write_text('[{"type": 5}, "x"]')
-        with refused("", FileFormatError):
+        with refused(error=FileFormatError):
             load(place)
 
 
@@ -401,7 +401,7 @@ def test_a_tokenizer_that_fails(folder: Folder, changes: dict[str, Any], capfd: 
     path = place / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     for read in (load, Encoder.load):
-        with refused("", FileFormatError):
+        with refused(error=FileFormatError):
             read(place)
     assert not capfd.readouterr().err
 
@@ -454,7 +454,7 @@ def test_arrays_that_unpack_to_much_more_than_the_file(tmp_path: Path, make: Any
     path = tmp_path / "table.npz"
     make(path)
     before = fuzz.peak()
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         Encoder.load(path)
     assert fuzz.peak() - before < 300_000_000
 
@@ -463,7 +463,7 @@ def test_arrays_that_unpack_to_much_more_than_the_file(tmp_path: Path, make: Any
 def test_text_tables_that_lie(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "table.vec"
     path.write_bytes(content)
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         Encoder.load(path)
 
 
@@ -477,7 +477,7 @@ def test_names_that_are_no_models(name: str, oneword: Any) -> None:
     import oneword as ow
 
     expect_hub(name)
-    for act in (load, Encoder.load, lambda name: ow.measure(TEXT, by=TransformerFeatures.load(name))):
+    for act in (load, Encoder.load, lambda name: ow.measure(TEXT, by=name)):
         with refused():
             act(name)
     for option in ("--model", "--encoder"):
@@ -488,12 +488,19 @@ def test_names_that_are_no_models(name: str, oneword: Any) -> None:
             assert "Traceback" not in run.stderr
 
 
+@pytest.mark.parametrize("revision", ["/dev/zero", "../../x", "", "\0", "x" * 5000, "a\nb", 5])
+def test_a_revision_is_no_path(revision: Any) -> None:
+    for read in (Encoder.load, TransformerFeatures.load):
+        with refused("branch, tag or commit", RangeError):
+            read("some/model", revision=revision)
+
+
 def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
     odd = tmp_path / "a\n\x1b[31mb"
     odd.mkdir()
     for place in (odd, tmp_path / ".."):
         for read in (load, Encoder.load):
-            with refused("", FileFormatError):
+            with refused(error=FileFormatError):
                 read(place)
 
 
