@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from oneword.checks import shown
 from oneword.errors import FileFormatError, RangeError, TextError, UnknownNameError, did_you_mean
 from oneword.files import write_whole
 from oneword.report import table
@@ -170,6 +171,8 @@ class Sensitivity:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Sensitivity:
         """Read what `save` wrote."""
+        if not isinstance(path, str | os.PathLike):
+            raise FileFormatError(f"expected the name of a result, got {shown(path)}: give the file that save wrote")
         path = Path(path)
         try:
             data = json.loads(path.read_text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from typing import Any
 from pydantic import field_validator
 
 from oneword.auditing.edits import NOISE, RULES, SIGNAL, Edit, Kind, difference
+from oneword.checks import shown
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
-from oneword.text.tables import SUFFIXES, Skipped, Table, parsed
+from oneword.files import read_named
+from oneword.text.tables import MOST_BYTES, SUFFIXES, Skipped, Table, parsed
 from oneword.validation import FileModel, read_model
 
 NEEDED = ("text", "edited", "kind")
@@ -67,7 +69,7 @@ class Pairs:
         if suffix not in SUFFIXES or suffix == ".txt":
             raise FileFormatError(f"expected pairs as .csv, .tsv, .jsonl or .parquet, got {path.name}: convert it")
         try:
-            content = path.read_bytes()
+            content = read_named(path, MOST_BYTES)
         except OSError as error:
             raise FileFormatError(f"expected a file of pairs, got {path} ({error.strerror}): check its name") from None
         table = parsed(content, suffix, {*NEEDED, "type"}, path.name)
@@ -81,7 +83,10 @@ class Pairs:
             return given
         if isinstance(given, str | os.PathLike):
             return cls.read(Path(given))
-        edits = tuple(given or ())
+        edits = tuple(given) if isinstance(given, Iterable) else () if given is None else (given,)
+        wrong = [edit for edit in edits if not isinstance(edit, Edit)]
+        if wrong:
+            raise FileFormatError(f"expected pairs= a file of pairs or a list of Edit, got {shown(wrong[0])}: give one")
         return cls("pairs", edits, Skipped.at({}, rows=len(edits), unit="row"))
 
     @property

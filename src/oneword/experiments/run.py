@@ -20,7 +20,8 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.errors import CellError, MemoryLimitError, MissingExtraError
+from oneword.checks import check_function, shown
+from oneword.errors import CellError, FileFormatError, MemoryLimitError, MissingExtraError
 from oneword.experiments import store
 from oneword.experiments import workers as processes
 from oneword.experiments.cell import Cell, whole
@@ -149,7 +150,10 @@ def sweep(
     """
     given = {"maps": maps, "n": n, "d": d, "trials": trials, "words_from": words_from, **more}
     cells = grid("sensitivity", given, trust_code=trust_code)
+    check_function("progress", progress)
     if out is not None:
+        if not isinstance(out, str | os.PathLike):
+            raise FileFormatError(f"expected out= the name of a folder, got {shown(out)}: give one, or None")
         return run(cells, out, workers=workers, cluster=cluster, progress=progress)
     with tempfile.TemporaryDirectory(prefix="oneword-") as folder:
         return run(cells, folder, workers=workers, cluster=cluster, progress=progress)

@@ -161,7 +161,7 @@ def grid(kind: str, given: Mapping[str, Any], *, trust_code: bool = False) -> li
         cells.setdefault(cell.key, cell)
     for name in given:
         if _NAMES.get(name, name) not in used:
-            raise RangeError(f"expected {name} where a map or words need it, got {given[name]!r}: leave it out")
+            raise RangeError(f"expected {name} where a map or words need it, got {shown(given[name])}: leave it out")
     return list(cells.values())
 
 

@@ -23,6 +23,7 @@ from oneword.maps.checkpoints import Checkpoint, accepts, eager, given_checkpoin
 from oneword.maps.outputs import AS_THE_MODEL_POOLS, listed
 from oneword.maps.selection import Selection, blocks_of, check_head, classifies, layers_of, part_of, sees_no_constant
 from oneword.progress import Progress, silent
+from oneword.random import like
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 
@@ -93,7 +94,7 @@ class TransformerFeatures(FeatureMap):
         check_floating(dtype)
         seed = None if random_init is None else whole_number("random_init", random_init)
         checkpoint = load_checkpoint(
-            name, revision=revision, random_init=seed, dtype=dtype, device=torch.device(device)
+            name, revision=revision, random_init=seed, dtype=dtype, device=like(dtype, device).device
         )
         return cls(checkpoint, Selection.of(checkpoint, output, layer, head, module))
 

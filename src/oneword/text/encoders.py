@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.checks import check_floating, check_string, shortened, whole_number
+from oneword.checks import check_floating, check_string, shortened, shown, whole_number
 from oneword.errors import (
     DTypeError,
     FileFormatError,
@@ -82,7 +82,7 @@ class Encoder:
             encoder.encode("I love her smile.").words
         """
         if isinstance(layer, bool) or not isinstance(layer, int | str) or layer not in (0, "bare"):
-            raise UnknownNameError(f"expected layer=0 or layer='bare', got {layer!r}")
+            raise UnknownNameError(f"expected layer=0 or layer='bare', got {shown(layer)}")
         found = locate(name, revision, _KINDS)
         if isinstance(found, Path):
             return _load_vectors(found, found.stat().st_mtime_ns, found.stat().st_size)

@@ -35,6 +35,9 @@ BAD_UNICODE = "invalid Unicode"
 NO_LABEL = "no label"
 UNKNOWN_LABEL = "unknown label"
 
+MOST_BYTES = 1_000_000_000  # of a file
+MOST_ROWS, MOST_VALUES = 50_000_000, 4_000_000_000  # of a Parquet file, and bytes of its columns in memory
+
 Labels = Int8[np.ndarray, " texts"]
 
 _LINE_BREAK = re.compile(r"<br\s*/?>")
