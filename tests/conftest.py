@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, settings
 
-from oneword.cli import main
+from oneword.cli.main import main
 
 settings.register_profile(
     "oneword",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oneword.cli import main
+from oneword.cli.main import main
 from oneword.text import cache
 
 

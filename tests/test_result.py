@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 import oneword as ow
 from oneword.errors import FileFormatError
+from tests.text.tiny_bert import write_tiny
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,57 @@ def test_damaged_files_are_one_line_errors(result, tmp_path, damage):
     with pytest.raises(FileFormatError, match="expected") as caught:
         ow.Sensitivity.load(path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def over_words(tmp_path_factory):
+    text = ow.encode("a good day", write_tiny(tmp_path_factory.mktemp("models") / "tiny"))
+    words = ow.Words.of(text.encoder, ["good", "bad", "the"])
+    return ow.sensitivity(ow.AttentionFeatures.draw(text.X.shape[1], seed=0), text, within=words)
+
+
+@pytest.mark.parametrize(("name", "step"), [("s.json", 13), ("s.json.safetensors", 3)])
+def test_a_flipped_bit_is_noticed_or_harmless(over_words, tmp_path, name, step):
+    path = over_words.save(tmp_path / "s.json")
+    written = ow.Sensitivity.load(path)
+    file = tmp_path / name
+    content = file.read_bytes()
+    noticed = 0
+    for place in range(0, len(content), step):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        try:
+            found = ow.Sensitivity.load(path)
+        except FileFormatError as error:
+            noticed += "\n" not in str(error)
+        else:
+            assert found.to_dict() == written.to_dict()
+            assert torch.equal(found.delta, written.delta)
+            for position, values in written.substitutions.values.items():
+                assert np.array_equal(found.substitutions.values[position], values)
+    assert noticed > 50
+
+
+def test_arrays_of_another_result_are_noticed(result, over_words, tmp_path):
+    for name, saved in (("a", result), ("b", over_words)):
+        saved.save(tmp_path / name)
+    (tmp_path / "b.safetensors").replace(tmp_path / "a.safetensors")
+    with pytest.raises(FileFormatError, match=r"as it was written, got another checksum: save it again"):
+        ow.Sensitivity.load(tmp_path / "a")
+
+
+def test_links_and_pipes_in_the_place_of_a_result_touch_nothing_and_hang_nothing(result, tmp_path):
+    (tmp_path / "victim").write_text("victim")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("s.json", "s.json.safetensors"):
+        (tmp_path / name).symlink_to("victim")
+    path = result.save(tmp_path / "s.json")
+    assert ow.Sensitivity.load(path).value == result.value
+    assert (tmp_path / "victim").read_text() == "victim"
+    for name in ("s.json.safetensors", "s.json"):
+        (tmp_path / name).unlink()
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(FileFormatError, match="a pipe, not a file"):
+            ow.Sensitivity.load(path)
 
 
 def test_saving_where_nothing_can_be_written_says_so(result, tmp_path):

@@ -1,5 +1,18 @@
-"""`python -m oneword`."""
+"""The command `oneword`, also as `python -m oneword`."""
 
-from oneword.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """The entry point. Ctrl-C while the rest is being imported is no traceback either."""
+    try:
+        from oneword.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("oneword: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

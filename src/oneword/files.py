@@ -65,14 +65,22 @@ def write_whole(path: Path, content: bytes) -> None:
         else:
             replace_whole(path, content)
     except (OSError, ValueError) as error:
-        raise cannot_write(path, error) from None
+        raise _cannot_write(path, error) from None
+
+
+def write_own(path: Path, content: bytes) -> None:
+    """The same for a file that we name, in a folder of a person's. Whatever has its name is replaced but for a folder.
+
+    Raises FileFormatError if the place cannot be written.
+    """
+    try:
+        replace_whole(path, content)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from None
 
 
 def replace_whole(path: Path, content: bytes) -> None:
-    """The same for a file of our own. Whatever has its name is replaced, unless it is a folder.
-
-    Raises OSError as the system does; FileNotFoundError if the new file was removed meanwhile.
-    """
+    """`write_own`, with errors as the system has them: OSError, FileNotFoundError if the new file was removed."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with beside.open("xb") as file:
         try:
@@ -86,15 +94,33 @@ def replace_whole(path: Path, content: bytes) -> None:
             raise
 
 
-def cannot_write(path: Path, error: OSError | ValueError) -> FileFormatError:
-    """What to raise when a place cannot be written."""
-    reason = error.strerror if isinstance(error, OSError) else error
-    return FileFormatError(f"expected a place that can be written, got {path} ({reason}): choose another")
+def make_folder(path: Path) -> Path:
+    """A folder that we name, made with those above it if it is not there. It is never a link to another one.
+
+    Raises FileFormatError if it cannot be made, or if it is a link.
+    """
+    expected = f"expected a folder that can be made and written, got {path}"
+    if path.is_symlink():
+        raise FileFormatError(f"{expected} (a link): remove it")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{expected} ({_reason(error)}): choose another") from None
+    return path
 
 
 def unfinished(folder: Path, ending: str) -> Iterator[Path]:
     """Files with this ending that are being written, or were when their process was killed."""
     return folder.glob(f".*{ending}.{'[0-9a-f]' * 16}")
+
+
+def _cannot_write(path: Path, error: OSError | ValueError) -> FileFormatError:
+    remedy = "make room" if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) else "choose another"
+    return FileFormatError(f"expected a place that can be written, got {path} ({_reason(error)}): {remedy}")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _descriptor(path: str | os.PathLike[str]) -> int | None:

@@ -1,7 +1,8 @@
-"""Progress callbacks: one type for all of them."""
+"""Progress callbacks: one type for all of them; and the time left, as it follows from them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 Progress = Callable[[str, float], None]  # called with the name of the stage and the fraction of it that is done
@@ -17,3 +18,45 @@ def part(progress: Progress, first: float, last: float, stage: str | None = None
     The stage that the piece reports is passed on, unless `stage` names it.
     """
     return lambda name, done: progress(name if stage is None else stage, first + (last - first) * done)
+
+
+class TimeLeft:
+    """The seconds that work will take from now on, judged by the fraction that is done.
+
+    What is said never grows as long as the work goes as planned: an estimate that is a little later than the one before
+    is noise, and is not followed. One that is later by more than `SLACK` and `SECONDS` is.
+    """
+
+    SLACK = 0.3  # of the time left, and seconds besides
+    SECONDS = 2.0
+    ENOUGH = 0.02  # of the work, below which its speed says nothing
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._first: tuple[float, float] | None = None  # when, and what was done before
+        self._end: float | None = None
+
+    def update(self, done: float) -> None:
+        """The work reports that this fraction of it is done."""
+        now = self._clock()
+        if self._first is None:
+            self._first = now, done
+        began, before = self._first
+        if done - before < self.ENOUGH:
+            return
+        end = now + (now - began) * (1 - done) / (done - before)
+        if self._end is None or end < self._end or end - now > (1 + self.SLACK) * (self.seconds or 0) + self.SECONDS:
+            self._end = end
+
+    @property
+    def seconds(self) -> float | None:
+        """None while too little is done to say."""
+        return None if self._end is None else max(0.0, self._end - self._clock())
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: 40 s, 3 min, 2 h 10 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

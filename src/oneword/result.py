@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import operator
@@ -18,12 +19,12 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor
 
-from oneword.checks import shown
+from oneword.checks import described, shown
 from oneword.errors import FileFormatError, RangeError, TextError, UnknownNameError, did_you_mean
-from oneword.files import write_whole
+from oneword.files import read_regular, write_own, write_whole
 from oneword.report import table
 from oneword.search.base import Status
 from oneword.sets import coverage
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-FORMAT = "oneword.sensitivity/2"
+FORMAT = "oneword.sensitivity/3"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,14 +140,20 @@ class Sensitivity:
         return per_word(self.per_word, title=self._headline())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write `path` (JSON) and, beside it, the arrays (safetensors); each file appears whole or not at all."""
+        """Write `path` (JSON) and, beside it, the arrays (safetensors); each file appears whole or not at all.
+
+        Links are replaced, not followed. Raises FileFormatError if a file cannot be written.
+        """
         path = Path(path)
         arrays = path.with_name(path.name + ".safetensors")
         tensors = {"delta": self.delta.detach().cpu().contiguous()}
         if self.substitutions is not None:
             tensors |= {name: torch.from_numpy(array) for name, array in self.substitutions.to_arrays().items()}
-        write_whole(arrays, save(tensors))
-        write_whole(path, json.dumps(self.to_dict() | {"arrays": arrays.name}, indent=1, allow_nan=False).encode())
+        content = save(tensors)
+        data = self.to_dict() | {"arrays": arrays.name}
+        data["sha256"] = _checksum(data, content)
+        write_own(arrays, content)
+        write_whole(path, json.dumps(data, indent=1, allow_nan=False).encode())
         return path
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,17 +177,24 @@ class Sensitivity:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Sensitivity:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Raises FileFormatError if a file cannot be read, or is not what was written.
+        """
         if not isinstance(path, str | os.PathLike):
             raise FileFormatError(f"expected the name of a result, got {shown(path)}: give the file that save wrote")
         path = Path(path)
         try:
-            data = json.loads(path.read_text())
+            data = json.loads(read_regular(path))
             if data["format"] != FORMAT:
                 raise FileFormatError(f"expected a file of format {FORMAT}, got {data['format']!r} in {path}")
-            arrays = load_file(path.with_name(data["arrays"]))
+            content = read_regular(path.with_name(data["arrays"]))
+            if data.pop("sha256") != _checksum(data, content):
+                got = "another checksum: save it again"
+                raise FileFormatError(f"expected {path.name} and {data['arrays']} as it was written, got {got}")
+            arrays = load(content)
             delta = arrays.pop("delta")
-            tried = data.get("substitutions")
+            tried = data["substitutions"]
             same = ("value", "upper", "kind", "certificate", "upper_kind", "provenance")
             return cls(
                 **{name: data[name] for name in same},
@@ -194,8 +208,8 @@ class Sensitivity:
                 if tried
                 else None,
             )
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or described(error)
             raise FileFormatError(f"expected a result written by Sensitivity.save, got {path} ({reason})") from None
 
     def _headline(self) -> str:
@@ -348,13 +362,18 @@ class Substitutions:
         """Back from a file."""
         tokens = {int(position): int(m) for position, m in about["tokens"].items()}
         names = {group: tuple(words) for group, words in about["names"].items()}
-        groups = about.get("groups", {})  # older files have one set of words for each number of tokens
+        groups = about["groups"]
         return cls(
-            names=MappingProxyType({i: names[groups.get(str(i), str(m))] for i, m in tokens.items()}),
+            names=MappingProxyType({i: names[groups[str(i)]] for i in tokens}),
             values={position: arrays[f"values.{position}"] for position in tokens},
             distances={position: arrays[f"distances.{position}"] for position in tokens},
             tokens=MappingProxyType(tokens),
         )
+
+
+def _checksum(data: Mapping[str, Any], arrays: bytes) -> str:
+    """Of the content of both files: as JSON, not as the bytes of its file."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode() + b"\n" + arrays).hexdigest()
 
 
 def _count(count: object) -> int:

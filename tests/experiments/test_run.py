@@ -1,8 +1,10 @@
 """Runs: every cell once, the same bits whatever happens on the way, and errors that name what failed."""
 
+import errno
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -186,6 +188,77 @@ def test_a_cell_that_fails_does_not_stop_the_others(
     assert raised.value.__cause__ is (failure if isinstance(failure, ValueError) else None)
     assert len(list((tmp_path / "cells").iterdir())) == 2
     assert len(run(cells, tmp_path, workers=0)) == 3
+
+
+def test_cells_that_are_links_pipes_or_folders_touch_nothing_else_and_stop_nothing(tmp_path: Path) -> None:
+    cells = quick_cells(5)
+    bits, out = tmp_path / "bits", tmp_path / "out"
+    run(cells, bits, workers=0)
+    run(cells[:1], out, workers=0)
+    link, pipe, folder, _ = (store.cell_path(out, cell) for cell in cells[1:])
+    (tmp_path / "victim").write_text("victim")
+    link.symlink_to(tmp_path / "victim")
+    os.mkfifo(pipe)
+    folder.mkdir()
+    plans: list[Plan] = []
+    with pytest.warns(UserWarning, match="made again") as seen, pytest.raises(CellError) as failed:
+        run(cells, out, workers=0, on_start=plans.append)
+    assert len(seen) == 2
+    assert f"got 1 that failed (the {cells[3].title}: " in str(failed.value)
+    assert f"{folder.name} (a folder, not a file): move it away)" in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert plans[0].seconds == sum(cells[j].estimate_cost() for j in (1, 2, 4)), "it is found before the work"
+    assert (tmp_path / "victim").read_text() == "victim"
+    folder.rmdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(cells, out, workers=0)
+    assert (out / "results.parquet").read_bytes() == (bits / "results.parquet").read_bytes()
+
+
+def test_a_folder_that_appears_during_the_work_fails_one_cell(tmp_path: Path) -> None:
+    cells = quick_cells(3)
+
+    def appear(plan: Plan) -> None:
+        store.cell_path(tmp_path, cells[1]).mkdir()
+
+    with pytest.raises(CellError, match=r"got 1 that failed .* trial 1"):
+        run(cells, tmp_path, workers=0, on_start=appear)
+    assert sum(path.is_file() for path in (tmp_path / "cells").iterdir()) == 2
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_disk_that_fills_up_is_one_line_and_the_run_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    cells = quick_cells(4)
+    sync, written = os.fsync, []
+
+    def fsync(handle: int) -> None:
+        if len(written) == 2:
+            raise OSError(code, os.strerror(code))
+        written.append(handle)
+        sync(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(FileFormatError, match=r"; 2 of 4 cells are done, and the same command goes on") as stopped:
+            run(cells, tmp_path, workers=0)
+    assert os.strerror(code) in str(stopped.value)
+    assert "\n" not in str(stopped.value)
+    assert len(list((tmp_path / "cells").iterdir())) == 2
+    plans: list[Plan] = []
+    assert len(run(cells, tmp_path, workers=0, on_start=plans.append)) == 4
+    assert plans[0].kept == 2
+
+
+def test_a_folder_that_is_removed_during_the_work_is_made_again(tmp_path: Path) -> None:
+    def remove(stage: str, done: float) -> None:
+        if stage == "2 of 4 cells":
+            shutil.rmtree(tmp_path / "out")
+
+    assert len(run(quick_cells(4), tmp_path / "out", workers=0, progress=remove)) == 4
+    assert len(store.read_results(tmp_path / "out")) == 4
 
 
 def test_an_interrupt_says_how_far_it_got(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The folder of a run: what is written is what is read, and what is damaged is noticed."""
 
 import json
+import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -62,13 +64,17 @@ def test_a_cut_off_file_is_noticed_wherever_it_was_cut(path: Path) -> None:
             assert read(path) is None
 
 
+def flipped(content: bytes, step: int) -> Iterator[bytes]:
+    """The content with one bit changed, a different one of every `step`-th byte."""
+    for place in range(0, len(content), step):
+        yield content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
+
+
 def test_a_flipped_bit_is_noticed_or_harmless(path: Path, rows: pa.Table) -> None:
     """Bits that nobody reads may flip; then what is read is still what was written."""
-    content = bytearray(path.read_bytes())
     noticed = 0
-    for place in range(0, len(content), 97):
-        content[place] ^= 1 << place % 8
-        path.write_bytes(content)
+    for damaged in flipped(path.read_bytes(), 97):
+        path.write_bytes(damaged)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             kept = read(path)
@@ -76,8 +82,93 @@ def test_a_flipped_bit_is_noticed_or_harmless(path: Path, rows: pa.Table) -> Non
             noticed += 1
         else:
             assert kept.table.equals(rows)
-        content[place] ^= 1 << place % 8
     assert noticed > 10
+
+
+@pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_flipped_bit_of_the_results_is_noticed_or_harmless(tmp_path: Path, rows: pa.Table, step: int) -> None:
+    written = store.write_results(tmp_path, [rows, do_cell(OTHER)])
+    path = tmp_path / store.RESULTS
+    noticed = 0
+    for damaged in flipped(path.read_bytes(), step):
+        path.write_bytes(damaged)
+        try:
+            found = store.read_results(path)
+        except FileFormatError as error:
+            noticed += "\n" not in str(error)
+        else:
+            pd.testing.assert_frame_equal(found, written, check_exact=True)
+    assert noticed > 10
+
+
+def test_a_cell_that_is_no_file_of_ours_is_replaced_and_never_followed(tmp_path: Path, path: Path) -> None:
+    content = path.read_bytes()
+    victim = tmp_path / "victim"
+    for make in (lambda: path.symlink_to(victim), lambda: os.mkfifo(path)):
+        victim.write_bytes(content)  # even if it is the very cell
+        path.unlink()
+        make()
+        with pytest.warns(UserWarning, match=r"(link|pipe), not a file.*: the cell is made again"):
+            assert read(path) is None
+        store.write_cell(tmp_path, CELL, do_cell(OTHER), 1.5)
+        assert path.is_file()
+        assert not path.is_symlink()
+        assert victim.read_bytes() == content
+
+
+def test_a_folder_in_the_place_of_a_cell_is_named_and_stays(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(FileFormatError, match=rf"{path.name} \(a folder, not a file\): move it away"):
+        read(path)
+    assert path.is_dir()
+
+
+def test_results_are_written_beside_links_and_pipes_not_into_them(tmp_path: Path, rows: pa.Table) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"victim")
+    results = tmp_path / store.RESULTS
+    results.symlink_to(victim)
+    store.write_results(tmp_path, [rows])
+    assert not results.is_symlink()
+    assert victim.read_bytes() == b"victim"
+    results.unlink()
+    os.mkfifo(results)
+    with pytest.raises(FileFormatError, match="a pipe, not a file"):
+        store.read_results(tmp_path)
+    store.write_results(tmp_path, [rows])
+    assert len(store.read_results(tmp_path)) == 1
+
+
+def test_results_without_their_checksum_are_refused(tmp_path: Path, rows: pa.Table) -> None:
+    (tmp_path / store.RESULTS).write_bytes(to_bytes(rows, {"format": store.FORMAT}))
+    with pytest.raises(FileFormatError, match=r"checksum.*: run again"):
+        store.read_results(tmp_path)
+
+
+def test_cells_in_a_folder_of_somebody_else_are_refused(tmp_path: Path) -> None:
+    """OUT may be a link that its owner made; what is inside OUT is made by the run."""
+    for name in ("disk", "foreign"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "out").symlink_to("disk")
+    with store.opened(tmp_path / "out"):
+        assert (tmp_path / "disk" / "cells").is_dir()
+    (tmp_path / "disk" / "cells").rmdir()
+    (tmp_path / "disk" / "cells").symlink_to(tmp_path / "foreign")
+    with (
+        pytest.raises(FileFormatError, match=r"cells \(a link\): remove it") as refused,
+        store.opened(tmp_path / "out"),
+    ):
+        pass
+    assert "\n" not in str(refused.value)
+    assert not list((tmp_path / "foreign").iterdir())
+
+
+@pytest.mark.parametrize("name", [store.RESULTS, "run.json"])
+def test_a_folder_in_the_place_of_the_results_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(FileFormatError, match=rf"{name} \(a folder\): move it away"), store.opened(tmp_path):
+        pass
 
 
 def test_the_file_of_another_cell_is_noticed(path: Path) -> None:
@@ -110,12 +201,15 @@ def test_a_warning_is_one_line(path: Path) -> None:
 def test_left_over_files_are_swept_away(tmp_path: Path) -> None:
     cells = tmp_path / "cells"
     cells.mkdir()
-    for name in (".0123.parquet.x7", "mine.txt"):
+    for name in (".0123.parquet.0123456789abcdef", "mine.txt", ".mine.parquet.bak"):
         (cells / name).write_text("half")
-    (tmp_path / ".results.parquet.abc").write_text("half")
+    (cells / ".folder.parquet.0123456789abcdef").mkdir()
+    (tmp_path / ".results.parquet.0123456789abcdef").write_text("half")
+    (tmp_path / ".run.json.0123456789abcdef").symlink_to(cells / "mine.txt")
     with store.opened(tmp_path):
-        assert [path.name for path in cells.iterdir()] == ["mine.txt"]
-        assert not list(tmp_path.glob(".results*"))
+        left = {".folder.parquet.0123456789abcdef", "mine.txt", ".mine.parquet.bak"}
+        assert {path.name for path in cells.iterdir()} == left
+        assert [path.name for path in tmp_path.iterdir()] == ["cells"]
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_the_wheel_says_what_it_is(built: Built) -> None:
         (metadata,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
         head = wheel.read(metadata).decode().split("\n\n", 1)[0].splitlines()
         (scripts,) = (name for name in wheel.namelist() if name.endswith("/entry_points.txt"))
-        assert "oneword = oneword.cli:main" in wheel.read(scripts).decode()
+        assert "oneword = oneword.__main__:main" in wheel.read(scripts).decode()
     assert f"Version: {__version__}" in head
     assert {"Provides-Extra: app", "Provides-Extra: embedded", "License-Expression: MIT"} <= set(head)
 

@@ -97,6 +97,49 @@ def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
     assert len(said) == 1
 
 
+def test_an_entry_that_is_a_link_or_a_pipe_is_replaced_and_never_followed(tmp_path: Path, folder: Path) -> None:
+    cache.remembered("numbers", lambda: NUMBERS)
+    path, victim = folder / f"numbers{ENDING}", tmp_path / "victim"
+    content = path.read_bytes()
+    for make in (lambda: path.symlink_to(victim), lambda: os.mkfifo(path)):
+        victim.write_bytes(content)  # even if it holds the very arrays
+        os.utime(victim, (1, 1))
+        path.unlink()
+        make()
+        with pytest.warns(UserWarning, match=r"a (link|pipe), not a file\): it is made again"):
+            assert same(cache.remembered("numbers", lambda: NUMBERS), NUMBERS)
+        assert path.is_file()
+        assert not path.is_symlink()
+        assert victim.read_bytes() == content
+        assert victim.stat().st_mtime == 1
+        assert same(cache.remembered("numbers", never), NUMBERS)
+
+
+def test_links_are_counted_and_removed_as_links(tmp_path: Path, folder: Path) -> None:
+    size = store("a")
+    (tmp_path / "large").write_bytes(bytes(100_000))
+    (folder / f"link{ENDING}").symlink_to(tmp_path / "large")
+    assert cache.usage().bytes < size + 1000
+    assert cache.clear().files == 2
+    assert (tmp_path / "large").stat().st_size == 100_000
+
+
+def test_a_folder_in_the_place_of_an_entry_costs_time_and_nothing_else(folder: Path) -> None:
+    (folder / f"numbers{ENDING}").mkdir(parents=True)
+    with pytest.warns(UserWarning, match="a folder, not a file|nothing is cached") as said:
+        assert same(cache.remembered("numbers", lambda: NUMBERS), NUMBERS)
+    assert all("\n" not in str(warning.message) for warning in said)
+    assert cache.usage() == cache.clear() == (0, 0)
+    assert [path.name for path in folder.iterdir()] == [f"numbers{ENDING}"]
+
+
+def test_a_folder_that_is_a_link_is_one_that_its_owner_made(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    folder.symlink_to("disk")
+    store("a")
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == [f"a{ENDING}"]
+
+
 @given(parts=st.lists(st.text(max_size=3), max_size=4), others=st.lists(st.text(max_size=3), max_size=4))
 def test_different_parts_have_different_digests(parts: list[str], others: list[str]) -> None:
     assert (cache.digest(*parts) == cache.digest(*others)) == (parts == others)

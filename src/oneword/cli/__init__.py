@@ -1,5 +1,1 @@
 """The command line: parse, call, print. Everything heavy is imported inside a command, so that --help is quick."""
-
-from oneword.cli.main import main
-
-__all__ = ["main"]

@@ -54,6 +54,8 @@ def app(
         typer.echo(f"oneword: for anybody who knows the address: {running.share_url or 'none could be had'}")
     try:
         running.wait()
+    except KeyboardInterrupt:  # as it is meant to end
+        pass
     finally:
         running.close()
 

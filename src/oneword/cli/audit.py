@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from oneword.cli import common
-from oneword.cli.common import check_ending, command_line
+from oneword.cli.common import check_place, command_line
 from oneword.cli.texts import texts_of
+from oneword.cli.watch import watched
 from oneword.errors import RangeError, UnknownNameError
 from oneword.maps.outputs import OUTPUTS, explained, listed
 
@@ -100,7 +101,7 @@ def audit(
             expect_hub(name)  # torch takes longer to load than a hub to answer
     outputs = common.Outputs(html, json_file, table, quiet=quiet)
     if junit is not None:
-        check_ending("--junit", junit, ".xml")
+        check_place("--junit", junit, ".xml")
     from oneword.auditing.measurement import Settings
     from oneword.auditing.pairs import Pairs
     from oneword.auditing.thresholds import Thresholds
@@ -115,7 +116,7 @@ def audit(
     given = None if file is None and column is None else texts_of(None, file, column, None)
     like = common.like_of(dtype, device)
     models, twins = _models(names, reinit, seed, output=output, layer=layer, dtype=like.dtype, device=device)
-    with common.overall(outputs.silent) as progress:
+    with watched(quiet) as progress:
         found = run(
             models, given, pairs=own, references=twins, thresholds=wanted, progress=progress, **settings.model_dump()
         )

@@ -1,13 +1,12 @@
-"""What the commands share: options, outputs, a progress bar with the time left."""
+"""What the commands share: options and outputs."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.checks import first_line
 from oneword.errors import FileFormatError, RangeError, UnknownNameError
 from oneword.files import write_whole
 
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
     from rich.console import RenderableType
-    from rich.progress import Progress as Bar
-
-    from oneword.progress import Progress
 
 output_option = partial(typer.Option, rich_help_panel="Output")
 Seed = Annotated[int, typer.Option(help="Of the texts, the maps' weights and the search.")]
@@ -54,12 +49,16 @@ class Outputs:
 
     def __post_init__(self) -> None:
         if self.html is not None:
-            check_ending("--html", self.html, ".html")
+            check_place("--html", self.html, ".html")
             from oneword.report.templating import check_installed
 
             check_installed()
         if self.table is not None:
-            check_ending("--table", self.table, ".csv", ".parquet")
+            check_place("--table", self.table, ".csv", ".parquet")
+        if self.json not in (None, "-"):
+            check_place("--json", Path(str(self.json)))
+        if self.out is not None:
+            check_folder("--out", self.out)
 
     @property
     def silent(self) -> bool:
@@ -86,12 +85,25 @@ class Outputs:
         return None if self.out is None else writable_folder(self.out)
 
 
-def check_ending(option: str, path: Path, *endings: str) -> None:
+def check_place(option: str, path: Path, *endings: str) -> None:
     """Refuse before the work what could not be written after it."""
-    if path.suffix.lower() not in endings:
+    if endings and path.suffix.lower() not in endings:
         raise FileFormatError(f"expected {option} with a name that ends in {' or '.join(endings)}, got {path.name}")
-    if not path.absolute().parent.is_dir():
+    folder = path.absolute().parent
+    if not folder.is_dir():
         raise FileFormatError(f"expected {option} in a folder that is there, got {path}: make the folder first")
+    if path.is_dir():
+        raise FileFormatError(f"expected {option} to name a file, got the folder {path}: add a name")
+    written = folder if path.is_file() or not path.exists() else path  # files are replaced, pipes and devices are not
+    if not os.access(written, os.W_OK):
+        raise FileFormatError(f"expected {option} in a place that can be written, got {path}: choose another")
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """The same for a folder, which need not be there yet."""
+    above = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise FileFormatError(f"expected {option} to name a folder that can be made and written, got {folder}")
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
@@ -109,31 +121,6 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 def command_line() -> str:
     """The command as it was typed."""
     return shlex.join(["oneword", *sys.argv[1:]])
-
-
-@contextmanager
-def watched(silent: bool) -> Iterator[Bar]:
-    """A bar with the time left on standard error, gone when the work is done; it shows nothing where nobody watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    hidden = silent or not sys.stderr.isatty()
-    columns = (
-        TextColumn("{task.description}", markup=False),  # titles are people's own, brackets included
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f} %"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True, quiet=hidden), transient=True, disable=hidden) as bar:
-        yield bar
-
-
-@contextmanager
-def overall(silent: bool) -> Iterator[Progress]:
-    """The progress of many measurements as one bar, which says what it is at."""
-    with watched(silent) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda stage, done: bar.update(task, description=stage, completed=done)
 
 
 def writable_folder(folder: Path) -> Path:
@@ -160,10 +147,8 @@ def like_of(dtype: str, device: str) -> torch.Tensor:
     """An empty tensor of that precision on that device."""
     import torch
 
+    from oneword.devices import check_device
+
     if dtype not in ("float64", "float32"):
         raise UnknownNameError(f"expected --dtype float64 or float32, got {dtype!r}")
-    try:
-        return torch.empty(0, dtype=torch.float64 if dtype == "float64" else torch.float32, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = first_line(error)
-        raise UnknownNameError(f"expected --device to name a device that is here, got {device!r} ({reason})") from None
+    return torch.empty(0, dtype=torch.float64 if dtype == "float64" else torch.float32, device=check_device(device))

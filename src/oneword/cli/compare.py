@@ -10,6 +10,7 @@ import typer
 
 from oneword.cli import common
 from oneword.cli.common import command_line, output_option
+from oneword.cli.watch import watched
 from oneword.errors import RangeError
 from oneword.files import write_whole
 from oneword.maps import registry
@@ -85,7 +86,7 @@ def compare(
         registry.find(named_map)
     outputs = common.Outputs(html, json_file, out=out, quiet=quiet)
     from oneword.comparison.answers import answer_prompts, read_prompts
-    from oneword.comparison.result import as_dict
+    from oneword.comparison.result import as_dict, check_head
     from oneword.comparison.verb import compare as side_by_side
     from oneword.comparison.verb import describe_model
     from oneword.maps.transformer import TransformerFeatures
@@ -100,12 +101,13 @@ def compare(
     by: str | TransformerFeatures
     by = named_map or TransformerFeatures.load(model, revision=revision, dtype=like.dtype, device=like.device)
     about = {} if isinstance(by, str) else describe_model(by)
+    check_head(layer, head, *((1, 1) if isinstance(by, str) else (by.layers, by.heads)))
     if first is not None and second is not None:
         found = side_by_side(first, second, by, top=top)
         tables, texts, about, notes = found.tables(layer, head), found.given, found.about, found.notes
         weights = dict(zip(("a", "b"), found.weights, strict=True))
     if asked and isinstance(by, TransformerFeatures):
-        with common.overall(outputs.silent) as progress:
+        with watched(quiet) as progress:
             replies = answer_prompts(by, asked, top=top, progress=progress)
         tables |= {"flips": replies.flips, "replies": replies.answers}
     outputs.show(CompareView(tables, about, notes, layer, head))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneword.cli.common import JsonFile, Quiet, Seed, command_line, dump, watched, writable_folder
+from oneword.cli.common import JsonFile, Quiet, Seed, check_place, command_line, dump
+from oneword.cli.watch import Watch, watched
+from oneword.files import make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from oneword.experiments.run import Plan
-    from oneword.progress import Progress
 
 Out = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder of the run. The same command goes on from what is there.")
@@ -74,7 +74,9 @@ def reproduce(
     from oneword.report.paper.claims import claims_table
 
     silent = quiet or json_file == "-"
-    with _bar("reproduce", silent) as (progress, start):
+    if json_file is not None and json_file != "-":
+        check_place("--json", Path(json_file))
+    with watched(quiet, "reproduce") as watch:
         done = paper.reproduce(
             out,
             scale,
@@ -86,8 +88,8 @@ def reproduce(
             workers=workers,
             cluster=cluster,
             command=command_line(),
-            progress=progress,
-            on_start=start,
+            progress=watch,
+            on_start=_start(watch),
         )
     if json_file is not None:
         dump(verdict_json(done.claims), json_file)
@@ -131,10 +133,10 @@ def sweep(
 
     wanted = load_spec(spec, trust_code=trust_code)
     folder = out or Path(spec.stem)
-    with _bar(wanted.title, quiet) as (progress, start):
+    with watched(quiet, wanted.title) as watch:
         about = {"command": command_line(), "title": wanted.title, "description": wanted.description}
         table = run(
-            wanted.cells, folder, workers=workers, cluster=cluster, progress=progress, on_start=start, about=about
+            wanted.cells, folder, workers=workers, cluster=cluster, progress=watch, on_start=_start(watch), about=about
         )
     _show_trained(table, folder, quiet)
     if not quiet:
@@ -172,7 +174,7 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
     from oneword.plot.print import save
     from oneword.report.words.figures import CURVES, lengths_figure
 
-    save(lengths_figure(lengths, found), writable_folder(folder / "figures"), "lengths")
+    save(lengths_figure(lengths, found), make_folder(folder / "figures"), "lengths")
     if quiet:
         return
     for (model, output), own in lengths.groupby(["model", "output"], sort=True):
@@ -189,16 +191,13 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
         Console().print(grid)
 
 
-@contextmanager
-def _bar(title: str, silent: bool) -> Iterator[tuple[Progress, Any]]:
-    """Progress by the expected cost of cells, so that the time left means something."""
-    with watched(silent) as bar:
-        from rich.text import Text
+def _start(watch: Watch) -> Callable[[Plan], None]:
+    """Say what is about to be done, and how long it may take."""
 
-        task = bar.add_task(title, total=1.0)
+    def start(plan: Plan) -> None:
+        kept = f", {plan.kept} of them done before" if plan.kept else ""
+        at_once = max(1, plan.workers)
+        watch.say(f"{plan.cells} cells{kept}, {at_once} at a time")
+        watch.estimate(plan.seconds / at_once)
 
-        def start(plan: Plan) -> None:
-            kept = f", {plan.kept} of them done before" if plan.kept else ""
-            bar.console.print(Text(f"{title}: {plan.cells} cells{kept}, {max(1, plan.workers)} at a time"))
-
-        yield (lambda stage, done: bar.update(task, completed=done, description=f"{title}: {stage}")), start
+    return start

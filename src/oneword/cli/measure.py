@@ -22,9 +22,9 @@ from oneword.cli.common import (
     TableFile,
     command_line,
     like_of,
-    overall,
     write_table,
 )
+from oneword.cli.watch import watched
 from oneword.errors import RangeError
 from oneword.maps.outputs import explained
 from oneword.maps.registry import DEFAULT, each_once, find
@@ -160,7 +160,7 @@ def measure(
     loaded = None if gaussian is not None else Encoder.load(encoder)
     by: list[Any] = list(maps or ())
     by += [_model(name, output, seed, like) for name in model or ()]
-    with overall(outputs.silent) as progress:
+    with watched(quiet) as progress:
         found = measure_words(
             texts,
             by or (DEFAULT if gaussian is not None else None),
@@ -281,6 +281,7 @@ def _write(found: WordTable, outputs: Outputs, top: int) -> None:
 
 
 def _write_folder(found: WordTable, folder: Path) -> None:
+    from oneword.plot.print import save
     from oneword.report.words.figures import heads_figure, layers_figure
 
     figures = {_file_name(name): result.plot() for name, result in found.results.items()}
@@ -293,14 +294,8 @@ def _write_folder(found: WordTable, folder: Path) -> None:
     for table in ("words", "layers", "heads"):
         if len(getattr(found, table)):
             write_table(getattr(found, table), folder / f"{table}.parquet")
-    try:
-        for name, figure in figures.items():
-            for suffix in ("pdf", "png"):
-                figure.savefig(folder / f"{name}.{suffix}")
-    except OSError as error:
-        raise RangeError(
-            f"expected --out to name a folder that can be written, got {folder} ({error.strerror})"
-        ) from None
+    for name, figure in figures.items():
+        save(figure, folder, name, ("pdf", "png"))
 
 
 def _file_name(name: str) -> str:

@@ -78,11 +78,7 @@ class Comparison:
 
         A word receives what all its tokens receive, and pays what they pay on average: every word pays 1 in all.
         """
-        count, heads = self.weights[0].shape[:2]
-        if not 1 <= layer <= count:
-            raise RangeError(f"expected layer 1 … {count}, got {layer}: layers of attention are counted from 1")
-        if head is not None and not 0 <= head < heads:
-            raise RangeError(f"expected head 0 … {heads - 1}, got {head}: heads are counted from 0")
+        check_head(layer, head, *self.weights[0].shape[:2])
         parts = []
         for name, text, weights in zip("ab", self.texts, self.weights, strict=True):
             chosen = weights[layer - 1].mean(0) if head is None else weights[layer - 1, head]
@@ -150,6 +146,14 @@ class Comparison:
         from oneword.report.comparison import notebook
 
         return notebook(self.given, self.tables(), self.about)
+
+
+def check_head(layer: int, head: int | None, layers: int, heads: int) -> None:
+    """Raise RangeError unless a model with so many layers and heads has this one; None is the mean over heads."""
+    if not 1 <= layer <= layers:
+        raise RangeError(f"expected layer 1 … {layers}, got {layer}: layers of attention are counted from 1")
+    if head is not None and not 0 <= head < heads:
+        raise RangeError(f"expected head 0 … {heads - 1}, got {head}: heads are counted from 0")
 
 
 def as_dict(

@@ -14,7 +14,7 @@ import pandas as pd
 
 from oneword.errors import NonFiniteError
 from oneword.experiments.rows import first_family, widest
-from oneword.files import write_whole
+from oneword.files import write_own
 from oneword.statistics import Estimate, exponent, ratio
 
 FORMAT = "oneword.verdict/1"
@@ -53,7 +53,7 @@ def verdict_json(claims: Sequence[Claim]) -> dict[str, Any]:
 def write_verdict(claims: Sequence[Claim], path: Path) -> Path:
     """Write all claims as JSON; the file appears whole or not at all."""
     text = json.dumps(verdict_json(claims), indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(path, text.encode() + b"\n")
+    write_own(path, text.encode() + b"\n")
     return path
 
 

@@ -22,6 +22,8 @@ from oneword.experiments.judging import Claim, write_verdict
 from oneword.experiments.rows import figure_rows, fits
 from oneword.experiments.run import Plan, run
 from oneword.experiments.spec import load_spec
+from oneword.experiments.store import RUN
+from oneword.files import read_regular
 from oneword.progress import Progress, silent
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
@@ -99,7 +101,7 @@ def reproduce(
     written = [write_verdict(claims, out / "verdict.json")]
     rows, slopes = figure_rows(table), fits(table)
     written += draw_all(rows, out / "figures", slopes)
-    run_about = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    run_about = json.loads(read_regular(out / RUN))
     written.append(render(rows, [claim.to_json() for claim in claims], run_about, out / "report.html", slopes))
     return Reproduction(table, claims, written)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.checks import check_function, shown
+from oneword.checks import check_function, described, shown
 from oneword.errors import CellError, FileFormatError, MemoryLimitError, MissingExtraError
 from oneword.experiments import store
 from oneword.experiments import workers as processes
@@ -28,7 +28,7 @@ from oneword.experiments.cell import Cell, whole
 from oneword.experiments.draws import Inputs, prepare
 from oneword.experiments.own_maps import MapLike
 from oneword.experiments.spec import grid
-from oneword.files import write_whole
+from oneword.files import write_own
 from oneword.memory import physical_memory
 from oneword.progress import Progress, silent
 
@@ -86,13 +86,13 @@ def run(
         if on_start is not None:
             on_start(Plan(len(todo), kept, count, work.seconds_left))
         work.tell()
-        with _outcomes(missing, inputs, count, cluster) as outcomes:
+        with work.interruptible(), _outcomes(missing, inputs, count, cluster) as outcomes:
             work.finish(outcomes)
         table = store.write_results(out, [work.done[cell.key].table for cell in todo])
         made = {"workers": count, "cluster": cluster, "cells": len(todo), "cells_kept_from_before": kept}
         timings = {"seconds": round(time.monotonic() - started, 3), "cell_seconds": work.timings()}
         content = {"format": FORMAT, **(about or {}), **_machine(), **made, "inputs": _named(todo, inputs), **timings}
-        write_whole(out / "run.json", json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+        write_own(out / store.RUN, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
     return table
 
 
@@ -164,16 +164,22 @@ class _Work:
 
     def __init__(self, out: Path, cells: Sequence[Cell], inputs: Mapping[str, Inputs], progress: Progress) -> None:
         self.out, self.cells, self.inputs, self.progress = out, cells, inputs, progress
-        found = {cell.key: store.read_cell(out, cell, inputs[cell.key]) for cell in cells}
-        self.done = {key: kept for key, kept in found.items() if kept is not None}
+        self.done: dict[str, store.Kept] = {}
         self.failed: dict[str, processes.Outcome] = {}
+        for cell in cells:
+            try:
+                kept = store.read_cell(out, cell, inputs[cell.key])
+            except FileFormatError as error:  # its place is taken
+                self.failed[cell.key] = processes.Outcome(None, reason=described(error))
+            else:
+                self.done |= {} if kept is None else {cell.key: kept}
         self.cost = {cell.key: cell.estimate_cost() for cell in cells}
         _mention_versions(self.done.values())
 
     @property
     def missing(self) -> list[Cell]:
         """The costliest first, so that no long cell is left for the end."""
-        left = [cell for cell in self.cells if cell.key not in self.done]
+        left = [cell for cell in self.cells if cell.key not in self.done and cell.key not in self.failed]
         return sorted(left, key=lambda cell: (-self.cost[cell.key], cell.key))
 
     @property
@@ -182,16 +188,20 @@ class _Work:
 
     def finish(self, outcomes: Iterable[tuple[Cell, processes.Outcome]]) -> None:
         """Keep what comes in; raise when all has come and something failed."""
-        try:
-            for cell, outcome in outcomes:
-                self._take(cell, outcome)
-                self.tell()
-        except KeyboardInterrupt:
-            how_far = f"{len(self.done)} of {len(self.cells)} cells are done"
-            raise KeyboardInterrupt(f"{how_far}; the same command goes on from there") from None
+        for cell, outcome in outcomes:
+            self._take(cell, outcome)
+            self.tell()
         if self.failed:
             causes = [outcome.cause for outcome in self.failed.values() if outcome.cause is not None]
             raise CellError(self._failures()) from (causes[0] if causes else None)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C says how far the run is, also while processes start and end."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"{self._how_far()}; the same command goes on from there") from None
 
     def timings(self) -> dict[str, float]:
         return {cell.key: round(self.done[cell.key].seconds, 3) for cell in self.cells}
@@ -200,7 +210,13 @@ class _Work:
         if outcome.table is None:
             self.failed[cell.key] = outcome
             return
-        store.write_cell(self.out, cell, outcome.table, outcome.seconds, self.inputs[cell.key])
+        try:
+            store.write_cell(self.out, cell, outcome.table, outcome.seconds, self.inputs[cell.key])
+        except FileFormatError as error:
+            if not store.cell_path(self.out, cell).is_dir():  # no other cell could be kept either
+                raise FileFormatError(f"{error}; {self._how_far()}, and the same command goes on from there") from None
+            self.failed[cell.key] = processes.Outcome(None, reason=described(error))
+            return
         self.done[cell.key] = store.Kept(outcome.table, outcome.seconds, store.versions())
 
     def tell(self) -> None:
@@ -208,6 +224,9 @@ class _Work:
         ended = [self.cost[key] for key in self.cost if key in self.done or key in self.failed]
         total = sum(self.cost.values())
         self.progress(f"{len(ended)} of {len(self.cells)} cells", sum(ended) / total if total else 1.0)
+
+    def _how_far(self) -> str:
+        return f"{len(self.done)} of {len(self.cells)} cells are done"
 
     def _failures(self) -> str:
         cells = [cell for cell in self.cells if cell.key in self.failed]

@@ -1,9 +1,12 @@
 """The folder of a run: one file a cell, written whole or not at all and verified when read, and the table of them all.
 
     OUT/cells/<key>.parquet    the rows of one cell, its spec, versions, seconds and a checksum
-    OUT/results.parquet        all rows, sorted: the same bits from run to run
+    OUT/results.parquet        all rows, sorted, with a checksum: the same bits from run to run
+    OUT/run.json               machine, versions and timings
 
-Whoever kills a run loses the cells under way and nothing else.
+Whoever kills a run loses the cells under way and nothing else. OUT may be a link, because a person names it. OUT/cells
+may not. A file in it that is a link, a pipe or a device is neither read nor written into, but replaced; a folder in
+the place of a cell stays, and that cell fails.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,14 +28,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oneword import _version
+from oneword.checks import shown
 from oneword.errors import BusyError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
 from oneword.experiments.rows import COLUMNS
-from oneword.files import write_whole
+from oneword.files import make_folder, read_regular, unfinished, write_own
 
-RESULTS, FORMAT = "results.parquet", "oneword.results/1"
+RESULTS, FORMAT = "results.parquet", "oneword.results/2"
+RUN = "run.json"
 _ABOUT = "oneword.cell"
+_LARGEST = 1 << 30  # bytes of a cell's file
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +64,33 @@ def write_cell(out: Path, cell: Cell, table: pa.Table, seconds: float, inputs: M
     """Keep the rows of a cell. `inputs` fingerprints what it read: encoder and corpus."""
     about = {"spec": cell.to_dict(), "inputs": dict(inputs or {}), "versions": dict(versions()), "seconds": seconds}
     text = _canonical(about)
-    cell_path(out, cell).parent.mkdir(parents=True, exist_ok=True)
-    write_whole(cell_path(out, cell), to_bytes(table, {_ABOUT: text, "sha256": _checksum(table, text)}))
+    make_folder(out / "cells")
+    write_own(cell_path(out, cell), to_bytes(table, {_ABOUT: text, "sha256": _checksum(table, text)}))
 
 
 def read_cell(out: Path, cell: Cell, inputs: Mapping[str, str] | None = None) -> Kept | None:
-    """What was kept of this cell; None if nothing was, or, with a warning, if it is not what it should be."""
+    """What was kept of this cell; None if nothing was, or, with a warning, if it is not what it should be.
+
+    Raises FileFormatError if a folder is in its place, where no cell can be kept.
+    """
     path = cell_path(out, cell)
     try:
         return _verified(path, cell, dict(inputs or {}))
     except FileNotFoundError:
         return None
-    except (OnewordError, OSError) as error:
-        warnings.warn(f"{error}: the cell is made again", stacklevel=2)
-        return None
+    except IsADirectoryError as error:
+        got = f"cells/{path.name} ({error.strerror})"
+        raise FileFormatError(f"expected the file of a cell, got {got}: move it away") from None
+    except OSError as error:
+        reason = f"expected the file of a cell, got {path.name} ({error.strerror})"
+    except OnewordError as error:
+        reason = str(error)
+    warnings.warn(f"{reason}: the cell is made again", stacklevel=2)
+    return None
 
 
 def _verified(path: Path, cell: Cell, inputs: Mapping[str, str]) -> Kept:
-    table, said = from_bytes(path.read_bytes(), path.name)
+    table, said = from_bytes(read_regular(path, _LARGEST, links=False), path.name)
     try:
         text = said[_ABOUT]
         if said["sha256"] != _checksum(table, text):
@@ -96,37 +111,47 @@ def _verified(path: Path, cell: Cell, inputs: Mapping[str, str]) -> Kept:
 def write_results(out: Path, tables: Sequence[pa.Table]) -> pd.DataFrame:
     """The table of all cells, as it is returned."""
     table = together(tables)
-    write_whole(out / RESULTS, to_bytes(table, {"format": FORMAT}))
+    write_own(out / RESULTS, to_bytes(table, {"format": FORMAT, "sha256": _checksum(table, FORMAT)}))
     return to_pandas(table)
 
 
 def read_results(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """A table that a run wrote: the file, or the folder it is in."""
+    """A table that a run wrote: the file, or the folder it is in.
+
+    Raises FileFormatError if it cannot be read, or is not what was written: a bit that changed on the disk is noticed.
+    """
     path = Path(path)
     path = path / RESULTS if path.is_dir() else path
     try:
-        table, about = from_bytes(path.read_bytes(), path.name)
-        if about.get("format", FORMAT) != FORMAT:
-            raise FileFormatError(f"expected a file of format {FORMAT}, got {about['format']!r} in {path.name}")
-        return to_pandas(table)
+        table, about = from_bytes(read_regular(path), path.name)
     except OSError as error:
         raise FileFormatError(f"expected a table of results, got {path} ({error.strerror})") from None
+    if about.get("format") != FORMAT:
+        got = f"{shown(about.get('format'))} in {path.name}"
+        raise FileFormatError(f"expected a file of format {FORMAT}, got {got}: run again, which uses the kept cells")
+    if about.get("sha256") != _checksum(table, FORMAT):
+        got = "another checksum: run again, which uses the kept cells"
+        raise FileFormatError(f"expected {path.name} as it was written, got {got}")
+    return to_pandas(table)
 
 
 @contextmanager
 def opened(out: Path) -> Iterator[None]:
     """The folder, made if need be and locked: two runs at once would do the same work twice."""
     cells = out / "cells"
+    make_folder(cells)
+    for name in (RESULTS, RUN):
+        if (out / name).is_dir() and not (out / name).is_symlink():
+            raise FileFormatError(f"expected a place that can be written, got {out / name} (a folder): move it away")
     try:
-        cells.mkdir(parents=True, exist_ok=True)
-        handle = os.open(cells, os.O_RDONLY)
+        handle = os.open(cells, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        got = f"{out} ({error.strerror}): choose another"
-        raise FileFormatError(f"expected a folder that can be made and written, got {got}") from None
+        raise FileFormatError(f"expected a folder that can be read, got {cells} ({error.strerror})") from None
     try:
         _lock(handle, out)
-        for left_over in [*cells.glob(".*.parquet.*"), *out.glob(f".{RESULTS}.*"), *out.glob(".run.json.*")]:
-            left_over.unlink(missing_ok=True)
+        for left_over in [*unfinished(cells, ".parquet"), *unfinished(out, RESULTS), *unfinished(out, RUN)]:
+            with suppress(OSError):  # a folder that is called so
+                left_over.unlink()
         yield
     finally:
         os.close(handle)
@@ -180,7 +205,8 @@ def to_bytes(table: pa.Table, about: Mapping[str, str] | None = None) -> bytes:
     sink = pa.BufferOutputStream()
     layout = {"version": "2.6", "data_page_version": "1.0", "row_group_size": 1 << 20, "write_statistics": False}
     packing = {"compression": "zstd", "compression_level": 3, "use_dictionary": True}
-    pq.write_table(table.replace_schema_metadata(dict(about or {})), sink, **layout, **packing)
+    checks = {"write_page_checksum": True}
+    pq.write_table(table.replace_schema_metadata(dict(about or {})), sink, **layout, **packing, **checks)
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
@@ -188,10 +214,11 @@ def to_bytes(table: pa.Table, about: Mapping[str, str] | None = None) -> bytes:
 def from_bytes(content: bytes, name: str) -> tuple[pa.Table, dict[str, str]]:
     """What `to_bytes` wrote: the table, and what was said about it."""
     try:
-        table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-        about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        if not table.schema.equals(SCHEMA):
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        if not file.schema_arrow.equals(SCHEMA):
             raise FileFormatError(f"expected the columns of a table of results, got others in {name}")
+        table = file.read(use_threads=False)
+        about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         return table.replace_schema_metadata(None), about
     # A file that is not what it was can fail in the reader in any of these ways.
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError) as error:

@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from oneword.checks import check_floating, check_string, whole_number
+from oneword.devices import check_device
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, check_matches
 from oneword.maps.checkpoints import Checkpoint, accepts, eager, given_checkpoint, load_checkpoint
 from oneword.maps.outputs import AS_THE_MODEL_POOLS, listed
 from oneword.maps.selection import Selection, blocks_of, check_head, classifies, layers_of, part_of, sees_no_constant
 from oneword.progress import Progress, silent
-from oneword.random import like
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 
@@ -94,7 +94,7 @@ class TransformerFeatures(FeatureMap):
         check_floating(dtype)
         seed = None if random_init is None else whole_number("random_init", random_init)
         checkpoint = load_checkpoint(
-            name, revision=revision, random_init=seed, dtype=dtype, device=like(dtype, device).device
+            name, revision=revision, random_init=seed, dtype=dtype, device=check_device(device)
         )
         return cls(checkpoint, Selection.of(checkpoint, output, layer, head, module))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from oneword.checks import printable, shortened
-from oneword.files import write_whole
+from oneword.files import write_own
 from oneword.plot.description import Axis, Heat, Mark, Panel, Plot, keys_of, shared, span, ticks
 from oneword.plot.look import MARKS, PRINT
 
@@ -103,15 +103,15 @@ def placed(figure: Figure) -> Figure:
     return figure
 
 
-def save(figure: Drawing, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PDF, SVG and PNG, each whole or not at all; gives their paths."""
+def save(figure: Figure, folder: Path, name: str, formats: Iterable[str] = tuple(METADATA)) -> list[Path]:
+    """Write a figure in these formats (PDF, SVG and PNG), each file whole or not at all; gives their paths."""
     paths = []
     placed(figure)
-    for suffix, metadata in METADATA.items():
+    for suffix in formats:
         content = io.BytesIO()
-        figure.savefig(content, format=suffix, metadata=metadata)
+        figure.savefig(content, format=suffix, metadata=METADATA[suffix])
         paths.append(folder / f"{name}.{suffix}")
-        write_whole(paths[-1], content.getvalue())
+        write_own(paths[-1], content.getvalue())
     return paths
 
 

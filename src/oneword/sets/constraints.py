@@ -135,7 +135,8 @@ class Sphere(Constraint):
                 f"expected words within {self.largest:g} of the sphere of norm {R:g}, got one of norm "
                 f"{float(length.reshape(-1)[abs(length - R).argmax()]):g}: raise largest= or rescale the rows"
             )
-        c = (R**2 + length.square() - self.largest**2) / (2 * R * length.clamp_min(torch.finfo(x.dtype).tiny))
+        largest = min(self.largest, 1e150)  # whose square is a number
+        c = (R**2 + length.square() - largest**2) / (2 * R * length.clamp_min(torch.finfo(x.dtype).tiny))
         return c.clamp(-1, 1)
 
     def toward(self, x: Tensor, direction: Tensor) -> Tensor:

@@ -5,13 +5,16 @@ at any time. It holds at most $ONEWORD_CACHE_LIMIT (2 GB): the entries that were
 
 Processes share it without a lock. An entry appears by a rename and a file that is open outlives its name, so that
 nobody reads half of one; two that make the same entry write the same arrays; one that vanishes is made again.
+The folder may be a link, an entry may not: what is no regular file is replaced, and what a link points to not touched.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import stat
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +26,7 @@ from platformdirs import user_cache_path
 
 from oneword.checks import first_line
 from oneword.errors import FileFormatError, RangeError
-from oneword.files import replace_whole, unfinished
+from oneword.files import read_regular, replace_whole, unfinished
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +96,7 @@ def remembered(name: str, make: Callable[[], Arrays]) -> Arrays:
         warnings.warn(f"{error}: it is made again", stacklevel=2)
     else:
         with suppress(OSError):  # it was removed meanwhile, or belongs to somebody else
-            os.utime(path)
+            os.utime(path, follow_symlinks=False)
         return arrays
     arrays = make()
     try:
@@ -135,12 +138,12 @@ def _entries() -> Iterable[Path]:
 
 
 def _sizes(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
-    """What the system knows of those that are still there."""
+    """What the system knows of those that are still there, of a link itself; folders are not ours."""
     found = {}
     for path in paths:
         with suppress(OSError):
-            found[path] = path.stat()
-    return found
+            found[path] = path.lstat()
+    return {path: about for path, about in found.items() if not stat.S_ISDIR(about.st_mode)}
 
 
 def _total(found: Mapping[Path, os.stat_result]) -> Usage:
@@ -158,16 +161,19 @@ def _removed(paths: Iterable[Path]) -> Usage:
 
 
 def _read(path: Path) -> Arrays:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
 
     try:
-        with safe_open(path, framework="np") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-            stored = (file.metadata() or {}).get("sha256")
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, SafetensorError) as error:
-        raise FileFormatError(f"expected a file of the cache, got {path.name} ({first_line(error)})") from None
+        content = read_regular(path, links=False)
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        stored = header.get("__metadata__", {}).get("sha256")
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(path) from None
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) else first_line(error)
+        raise FileFormatError(f"expected a file of the cache, got {path.name} ({reason})") from None
     if stored != _checksum(arrays):
         raise FileFormatError(f"expected {path.name} in the cache as it was stored, got another checksum")
     return arrays

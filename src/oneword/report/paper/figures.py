@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from oneword.errors import FileFormatError
+from oneword.files import make_folder
 from oneword.plot import Axis, Heat, Look, Mark, Panel, Plot, numbers
 from oneword.report.looks import FAMILIES, KINDS, MAPS, maps_in, step
 from oneword.report.paper import learning
@@ -55,10 +55,7 @@ def draw_all(rows: Mapping[str, pd.DataFrame], out: Path, fits: pd.DataFrame | N
     """Draw every figure whose rows are there into `out`; `fits` adds slopes (see `experiments.rows.fits`)."""
     from oneword.plot.print import draw, save  # matplotlib takes a third of a second to import
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileFormatError(f"expected a folder that can be made, got {out} ({error.strerror})") from None
+    make_folder(out)
     drawn = [figure for figure in figures(rows, fits) if figure.panels]
     return [path for figure in drawn for path in save(draw(figure), out, figure.id)]
 
