@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import field_validator
 
 from oneword.auditing.edits import NOISE, RULES, SIGNAL, Edit, Kind, difference
-from oneword.checks import shown
+from oneword.checks import shortened, shown
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
 from oneword.files import read_named
 from oneword.text.tables import MOST_BYTES, SUFFIXES, Skipped, Table, parsed
@@ -36,7 +36,7 @@ class PairRow(FileModel):
     def _signal_or_noise(cls, value: object) -> str:
         kind = str(value).strip().lower()
         if kind not in OWN:
-            raise UnknownNameError(f"expected kind signal or noise, got {value!r}{did_you_mean(kind, OWN)}")
+            raise UnknownNameError(f"expected kind signal or noise, got {shown(value)}{did_you_mean(kind, OWN)}")
         return kind
 
     @field_validator("type", mode="before")
@@ -100,7 +100,7 @@ def _check_columns(table: Table, name: str) -> None:
         hints = "".join(did_you_mean(column, table.names) for column in missing[:1])
         raise FileFormatError(
             f"expected columns {', '.join(NEEDED)} in {name}, got no {', no '.join(missing)} among "
-            f"{', '.join(table.names) or 'no columns'}: rename them{hints}"
+            f"{shortened(', '.join(table.names), 200) or 'no columns'}: rename them{hints}"
         )
     twice = [column for column in (*NEEDED, "type") if table.names.count(column) > 1]
     if twice:
@@ -121,7 +121,7 @@ def _usable(table: Table, name: str) -> tuple[tuple[Edit, ...], Skipped]:
         edit = read_model(PairRow, line, where).edit
         if kinds.setdefault(edit.type, edit.kind) != edit.kind:
             raise FileFormatError(
-                f"expected type {edit.type!r} as {kinds[edit.type]} everywhere, got {edit.kind} in {where}: rename it"
+                f"expected type {shown(edit.type)} as {kinds[edit.type]} everywhere, got {edit.kind} in {where}: rename it"
             )
         found.append(edit)
     skipped = Skipped.at({**table.lost, **lost}, rows=len(table.places) + sum(map(len, table.lost.values())),

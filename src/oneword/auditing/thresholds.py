@@ -79,7 +79,7 @@ class Thresholds(FileModel):
             elif equals and value in ("true", "false") and name in ("certain", "fail_deaf"):
                 found[name] = value == "true"
             else:
-                raise RangeError(f"expected a threshold as auc.negation=0.7 or the name of a .toml file, got {line!r}")
+                raise RangeError(f"expected a threshold as auc.negation=0.7 or the name of a .toml file, got {shown(line)}")
         return cls(**found)
 
     @property
@@ -160,7 +160,7 @@ def _number(value: str, line: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise RangeError(f"expected a number in the threshold {line!r}, got {value!r}: correct it") from None
+        raise RangeError(f"expected a number in the threshold {shown(line)}, got {shown(value)}: correct it") from None
 
 
 # JUnit ----------------------------------------------------------------------------------------------------------------

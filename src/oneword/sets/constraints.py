@@ -18,7 +18,7 @@ from jaxtyping import Float
 from scipy.special import betainc, betaincinv
 from torch import Tensor
 
-from oneword.checks import number
+from oneword.checks import number, shown
 from oneword.errors import RangeError, UnknownNameError, did_you_mean
 
 
@@ -208,7 +208,7 @@ def constraint(name: str, radius: float | None, d: int) -> Constraint:
     `UnknownNameError` for a name that is not in SETS.
     """
     if name not in SETS:
-        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {name!r}{did_you_mean(name, SETS)}")
+        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {shown(name)}{did_you_mean(name, SETS)}")
     return SETS[name](_positive("radius", radius), d)
 
 

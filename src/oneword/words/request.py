@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from oneword.bounds.certificate import Certify
-from oneword.checks import flag, shown, whole_number
+from oneword.checks import flag, shortened, shown, whole_number
 from oneword.errors import RangeError
 from oneword.random import like
 from oneword.sets.constraints import Ball, Constraint, constraint
@@ -112,7 +112,7 @@ class Request:
             return name, float(radius) if radius else None
         except ValueError:
             raise RangeError(
-                f"expected a number after {name}:, got {radius!r}: write {name}:0.5, for example"
+                f"expected a number after {shortened(name)}:, got {shown(radius)}: write ball:0.5, for example"
             ) from None
 
     def real_words(self, encoder: Encoder | None) -> Replacements | None:
