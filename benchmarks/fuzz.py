@@ -105,9 +105,9 @@ def _tried(case: Case, home: Home, seconds: float) -> tuple[str, list[str], floa
     before = _snapshot(home)
     wrong: list[str] = []
     _forget_peak()
-    memory, started = _peak(), time.monotonic()
+    memory, started = peak(), time.monotonic()
     try:
-        with _within(seconds), _own_cache(home), warnings.catch_warnings():
+        with within(seconds), _own_cache(home), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             do()
         outcome = "result"
@@ -122,7 +122,7 @@ def _tried(case: Case, home: Home, seconds: float) -> tuple[str, list[str], floa
     except BaseException as error:  # also what Rust raises when it panics
         outcome = "fault"
         wrong.append(shortened(printable(f"{type(error).__name__}: {error}"), 200))
-    took, grown = time.monotonic() - started, _peak() - memory
+    took, grown = time.monotonic() - started, peak() - memory
     after = _snapshot(home)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return outcome, wrong + [f"changed {name}" for name in changed], took, grown
@@ -139,7 +139,7 @@ def _faults_of_message(text: str) -> list[str]:
 
 
 @contextmanager
-def _within(seconds: float) -> Iterator[None]:
+def within(seconds: float) -> Iterator[None]:
     """An alarm after so many seconds, in the main thread."""
 
     def ring(signum: int, frame: FrameType | None) -> None:
@@ -194,7 +194,7 @@ def _forget_peak() -> None:
         return
 
 
-def _peak() -> int:
+def peak() -> int:
     """The most bytes that this process held since the peak was forgotten, or since it began."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()

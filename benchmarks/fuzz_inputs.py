@@ -46,7 +46,14 @@ VALUES = (
 
 def cases(count: int = COUNT, seed: int = 0) -> Iterator[Case]:
     """So many cases, of every kind in turn; the first of each kind are those that were found to do harm."""
-    makers = {"text": _text, "spec": _spec, "prompts": _prompts, "thresholds": _thresholds, "pairs": _pairs, "table": _table}
+    makers = {
+        "text": _text,
+        "spec": _spec,
+        "prompts": _prompts,
+        "thresholds": _thresholds,
+        "pairs": _pairs,
+        "table": _table,
+    }
     for number in range(count):
         kind = list(makers)[number % len(makers)]
         turn = number // len(makers)
@@ -150,7 +157,17 @@ def _toml(kind: str, known: tuple[str, ...], keys: tuple[str, ...], tables: tupl
 
 
 def _spec(turn: int, draw: random.Random) -> Case:
-    tables = ("[sweep]", "[[sweep]]", "[learning]", "[review]", "[attention_map]", "[trained]", "[unknown]", "title = 3", "")
+    tables = (
+        "[sweep]",
+        "[[sweep]]",
+        "[learning]",
+        "[review]",
+        "[attention_map]",
+        "[trained]",
+        "[unknown]",
+        "title = 3",
+        "",
+    )
     return _toml("spec", SPECS, SPEC_KEYS, tables, turn, draw, load_spec)
 
 
@@ -178,7 +195,9 @@ CELLS: tuple[Any, ...] = (
 def _wide(suffix: str) -> bytes:
     """Few bytes that say very much."""
     if suffix == ".parquet":
-        rows = pa.DictionaryArray.from_arrays(pa.array([0]).take(pa.nulls(30_000_000, pa.int32()).fill_null(0)), ["x" * 1000])
+        rows = pa.DictionaryArray.from_arrays(
+            pa.array([0]).take(pa.nulls(30_000_000, pa.int32()).fill_null(0)), ["x" * 1000]
+        )
         file = io.BytesIO()
         parquet.write_table(pa.table({"text": rows, "edited": rows, "kind": rows}), file, compression="zstd")
         return file.getvalue()
@@ -236,7 +255,9 @@ def _table(turn: int, draw: random.Random) -> Case:
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-def _file(name: str, content: bytes, harm: str, chance: float, read: Callable[[Path], object], home: Home) -> partial[object]:
+def _file(
+    name: str, content: bytes, harm: str, chance: float, read: Callable[[Path], object], home: Home
+) -> partial[object]:
     path = home.input / name
     HARMS[harm](path, content, chance, home)
     return partial(read, path)

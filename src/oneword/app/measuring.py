@@ -19,6 +19,7 @@ from oneword.report.words.table import Part, WordTable
 from oneword.search.defaults import DefaultSearch
 from oneword.search.shortlist import KEPT, Shortlist, shortlist
 from oneword.text.context import spread_positions
+from oneword.text.tokenizer_files import tokenised
 from oneword.words.effort import MEMORY, WHOLE, Effort
 from oneword.words.random_words import sup_and_words
 from oneword.words.verb import measure
@@ -35,7 +36,7 @@ def measure_text(
     show: Callable[[WordTable], None],
 ) -> WordTable:
     """The same numbers as `oneword measure` with one seed; `show` is called whenever there is more to see."""
-    tokens = len(subjects.encoder.tokenizer.encode(text).ids)
+    tokens = len(tokenised(subjects.encoder.tokenizer, text).ids)
     subjects.encoder.check_length(tokens)  # else maps would measure it in windows, each by itself
     return measure(
         text,

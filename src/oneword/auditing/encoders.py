@@ -27,6 +27,7 @@ from oneword.errors import (
     UnknownNameError,
     ZeroNormError,
 )
+from oneword.text.tokenizer_files import tokenised
 
 Unit = Literal["tokens", "words"]
 Vectors = Float[np.ndarray, "texts p"]
@@ -182,7 +183,7 @@ def _transformer(features: Any, name: str | None = None) -> AuditedEncoder:
     return AuditedEncoder(
         name or one.name,
         lambda texts: one.vectors(texts).double().cpu().numpy(),
-        lambda text: tuple(one.encoder.tokenizer.encode(text).ids),
+        lambda text: tuple(tokenised(one.encoder.tokenizer, text).ids),
         one.encoder.longest,
         "tokens",
         dict(one.describe()),

@@ -79,7 +79,9 @@ class Thresholds(FileModel):
             elif equals and value in ("true", "false") and name in ("certain", "fail_deaf"):
                 found[name] = value == "true"
             else:
-                raise RangeError(f"expected a threshold as auc.negation=0.7 or the name of a .toml file, got {shown(line)}")
+                raise RangeError(
+                    f"expected a threshold as auc.negation=0.7 or the name of a .toml file, got {shown(line)}"
+                )
         return cls(**found)
 
     @property

@@ -18,16 +18,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from oneword.bounds.layout import CURVATURE, ROUNDING, ROW, SHAPE, SLOPE2, Array, Cell, Nodes, Tables
+from oneword.compiled import compiled
 
 # NaN and infinity keep their meaning; only the order of sums may change, and with it their last bits.
-_FAST = {"reassoc", "contract", "nsz"}
+_FAST = frozenset({"reassoc", "contract", "nsz"})
 _MEAN, _SIZE = 0.7, 0.9  # how slowly the running means of the derivatives and of their squares forget
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(_FAST)
 def _largest(
     at: Array,
     q: Array,
@@ -75,13 +75,13 @@ def _largest(
     return max(max(b0, b1), max(b2, b3))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def _best_price(e: float, m: float, low: float, high: float) -> float:
     """The t of [low, high] with the largest −2et − mt²."""
     return min(max(-e / m, low), high)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def rows_bound(
     rows: Array,
     cell: Cell,
@@ -224,7 +224,7 @@ def rows_bound(
     return total
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(_FAST)
 def _secular(lam: float, m: float, extra: float, k: Array, v: Array, sigma2: Array, sums: Array) -> None:
     """Σk²/g, Σkv/g, Σv²/g and the same with g², g = λ − mσ² − extra."""
     kk = kv = vv = kk2 = kv2 = vv2 = 0.0
@@ -240,7 +240,7 @@ def _secular(lam: float, m: float, extra: float, k: Array, v: Array, sigma2: Arr
     sums[0], sums[1], sums[2], sums[3], sums[4], sums[5] = kk, kv, vv, kk2, kv2, vv2
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def cell_dual(
     shape: Array,
     cell: Cell,
@@ -319,7 +319,7 @@ def cell_dual(
     return best + shape[SHAPE.group] * corner * corner / mu
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(_FAST)
 def weighted_sum(weights: Array, rows: Array, out: Array) -> None:
     """Σ_j weights_j rows_j."""
     out[:] = 0.0
@@ -328,7 +328,7 @@ def weighted_sum(weights: Array, rows: Array, out: Array) -> None:
             out[l] += weights[j] * rows[j, l]
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(_FAST)
 def products(rows: Array, vector: Array, out: Array) -> None:
     """rows_j · vector, for every j."""
     for j in range(rows.shape[0]):
@@ -338,7 +338,7 @@ def products(rows: Array, vector: Array, out: Array) -> None:
         out[j] = total
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def cell_bound(
     tables: Tables,
     cell: Cell,
@@ -398,7 +398,7 @@ def cell_bound(
     return total
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def _follow(
     values: Array, slopes: Array, means: Array, squares: Array, steps: Array, length: float, count: int
 ) -> None:
@@ -411,7 +411,7 @@ def _follow(
             values[j] -= length * steps[j] * (means[j] / faded) / math.sqrt(squares[j] / faded2)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def tune(
     tables: Tables,
     cell: Cell,

@@ -1,6 +1,6 @@
-"""Trained models, as transformers builds them: from safetensors alone, offline, no code of the model's own is run.
+"""Trained models, with the encoder of their input: the words as a model takes them, before positions are added.
 
-A Checkpoint is a model with the encoder of its input: the words as the model takes them, before positions are added.
+How a model is built from a folder is in building.py; here it is run, to see whether it masks the future.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from jaxtyping import Float
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from oneword.errors import DTypeError, FileFormatError
+from oneword.checks import described, one_line, printable, shortened, shown
+from oneword.errors import DTypeError, FileFormatError, OnewordError
+from oneword.maps.building import build
 from oneword.random import stream
 from oneword.text.encoders import Encoder, check_vocabulary
 from oneword.text.families import NO_LIMIT
 from oneword.text.layer0 import Layer0
-from oneword.text.model_folder import POOLING, ModelFolder, locate, read_json, unlimited, unreadable
-from oneword.text.sources import Package
+from oneword.text.model_folder import POOLING, ModelFolder, locate
+from oneword.text.settings import read_json, unreadable
+from oneword.text.tokenizer_files import unlimited
 
-TRANSFORMERS = Package("transformers", "transformers", "hub")
 _TRIED_WORDS = 6  # of a text that is tried for what later words do to earlier ones
 _KINDS = "a model: 'minilm', a folder with config.json, tokenizer.json, *.safetensors"
-_OFFLINE = {"local_files_only": True, "trust_remote_code": False}
-# What a model may lack and still be whole: heads, as long as nobody asks for what they make.
-_SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ def load_checkpoint(
     """The model of this name; the same files give the same object, so that several questions share its weights."""
     found = locate(name, revision, _KINDS)
     if isinstance(found, Path):
-        raise FileFormatError(f"expected {_KINDS}, or a hub name, got the file {found.name}: give its folder")
+        raise FileFormatError(f"expected {_KINDS}, or a hub name, got the file {shown(found.name)}: give its folder")
     return _load(found.folder, found.name, found.revision, random_init, dtype, device, found.folder.stamp)
 
 
@@ -97,27 +96,27 @@ def _load(
 ) -> Checkpoint:
     """`stamp` makes a folder whose files changed another folder."""
     folder.check_files()
-    transformers = TRANSFORMERS.imported()
-    with _quietly(transformers):
-        try:
-            config = transformers.AutoConfig.from_pretrained(folder.path, **_OFFLINE)
-        except Exception as error:  # of whatever kind: it comes from reading the file
-            raise _unknown(folder, error) from None
-        kind = _class(transformers, config)
-        if getattr(config, "is_encoder_decoder", False):
-            raise FileFormatError(
-                f"expected an encoder or a decoder, got {config.model_type}, which is both, in {folder.name}: give its "
-                "encoder by TransformerFeatures.of(model.get_encoder(), tokenizer)"
-            )
-        if random_init is None:
-            model, untrained = _trained(kind, folder)
-        else:
-            model, untrained = _drawn(kind, config, random_init), ()
-    encoder = _encoder(model, folder.tokenizer(), name, revision or folder.fingerprint, folder)
-    shown = name if random_init is None else f"{name} re-initialised (seed {random_init})"
+    model, untrained = build(folder, random_init)
+    with _runnable(folder):
+        encoder = _encoder(model, folder.tokenizer(), name, revision or folder.fingerprint, folder)
     model.requires_grad_(False).eval().to(dtype=dtype, device=device)
-    causal = masks_the_future(getattr(model, "base_model", model), encoder)
-    return Checkpoint(shown, model, encoder, said_pooling(folder, causal), random_init, untrained)
+    with _runnable(folder):
+        causal = masks_the_future(getattr(model, "base_model", model), encoder)
+    about = name if random_init is None else f"{name} re-initialised (seed {random_init})"
+    return Checkpoint(about, model, encoder, said_pooling(folder, causal), random_init, untrained)
+
+
+@contextmanager
+def _runnable(folder: ModelFolder) -> Iterator[None]:
+    """Whatever a model raises when it is first used: its settings do not fit one another."""
+    try:
+        yield
+    except OnewordError:
+        raise
+    except Exception as error:
+        got = shortened(printable(one_line(described(error))), 200)
+        wanted = f"a model of words that can be run in {folder.name}"
+        raise FileFormatError(f"expected {wanted}, got {got}: check config.json, or choose another model") from None
 
 
 def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
@@ -158,38 +157,7 @@ def _parts_of_sentence_transformer(given: Any, tokenizer: object) -> tuple[objec
     return parts[0].auto_model, given.tokenizer if tokenizer is None else tokenizer, how
 
 
-# Building a model ---------------------------------------------------------------------------------------------------
-
-
-def _class(transformers: Any, config: Any) -> Any:
-    """The class that the checkpoint was saved from, with its head; the bare model where that is not known."""
-    for name in getattr(config, "architectures", None) or ():
-        found = getattr(transformers, str(name), None)
-        if found is not None and hasattr(found, "from_pretrained"):
-            return found
-    return transformers.AutoModel
-
-
-def _trained(kind: Any, folder: ModelFolder) -> tuple[Any, tuple[str, ...]]:
-    """The model, and the weights of heads that were not there."""
-    try:
-        model, info = kind.from_pretrained(folder.path, use_safetensors=True, output_loading_info=True, **_OFFLINE)
-    except Exception as error:
-        raise _unknown(folder, error) from None
-    spare = tuple(sorted(key for key in info["missing_keys"] if any(part in key for part in _SPARE)))
-    missing = sorted(set(info["missing_keys"]) - set(spare))
-    if missing:
-        got = f"no {missing[0]} ({len(missing)} missing): save the whole model with save_pretrained(…)"
-        raise FileFormatError(f"expected all weights of a {type(model).__name__} in {folder.name}, got {got}")
-    return model, tuple(key for key in spare if "position_ids" not in key)
-
-
-def _drawn(kind: Any, config: Any, seed: int) -> Any:
-    """The same model with weights drawn anew, by its own rule; nobody else's random numbers are disturbed."""
-    build = getattr(kind, "from_config", None) or kind._from_config
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return build(config)
+# The encoder of its input -------------------------------------------------------------------------------------------
 
 
 def _encoder(model: Any, tokenizer: Tokenizer, name: str, revision: str, folder: ModelFolder | None) -> Encoder:
@@ -260,12 +228,14 @@ def said_pooling(folder: ModelFolder, causal: bool) -> str:
         if not path.is_file():
             continue
         said = read_json(path)
+        if not isinstance(said, dict):
+            raise unreadable(path, TypeError("no table"))
         chosen = said.get("pooling_mode") or [
             key for key, value in said.items() if key.startswith("pooling_mode_") and value is True
         ]
-        more = _after_pooling(place)
-        modes = [chosen] if isinstance(chosen, str) else list(chosen)
-        return " and ".join([*map(pooling_mode, modes), *more]) or "nothing"
+        modes = chosen if isinstance(chosen, list) else [chosen]
+        told = [*(pooling_mode(str(mode)) for mode in modes), *_after_pooling(place)]
+        return " and ".join(shortened(printable(each)) for each in told) or "nothing"
     return usual_pooling(causal)
 
 
@@ -285,7 +255,10 @@ def _after_pooling(place: Path) -> list[str]:
     path = place / "modules.json"
     if not path.is_file():
         return []
-    kinds = [str(part.get("type", "")).rpartition(".")[2] for part in read_json(path)]
+    parts = read_json(path)
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise unreadable(path, TypeError("no list of tables"))
+    kinds = [str(part.get("type", "")).rpartition(".")[2] for part in parts]
     return [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
 
 
@@ -309,30 +282,6 @@ def eager(model: Any) -> Iterator[None]:
 def accepts(module: nn.Module, argument: str) -> bool:
     """Whether the forward pass of a module takes this argument."""
     return argument in inspect.signature(module.forward).parameters
-
-
-@contextmanager
-def _quietly(transformers: Any) -> Iterator[None]:
-    """Without notices and bars, which the caller has better ones for."""
-    logging = transformers.logging
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def _unknown(folder: ModelFolder, error: Exception) -> FileFormatError:
-    if "auto_map" in folder.config or "trust_remote_code" in str(error):
-        return FileFormatError(
-            f"expected a model that transformers knows, got {folder.config.get('model_type')!r} in {folder.name}, "
-            "which needs code of its own, and that is never run: choose another model"
-        )
-    return unreadable(folder.path / "config.json", error)
 
 
 def _fingerprint(model: Any) -> str:

@@ -26,6 +26,7 @@ from oneword.maps.selection import Selection, blocks_of, check_head, classifies,
 from oneword.progress import Progress, silent
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
+from oneword.text.tokenizer_files import tokenised_all
 
 if TYPE_CHECKING:
     from oneword.maps.transformer_probe import TransformerProbe
@@ -221,7 +222,7 @@ class TransformerFeatures(FeatureMap):
             raise TextError("expected at least one text, got none")
         for text in texts:
             check_string(text)
-        found = self.encoder.tokenizer.encode_batch(list(texts))
+        found = tokenised_all(self.encoder.tokenizer, texts)
         groups: dict[int, list[int]] = {}
         for k, each in enumerate(found):
             self.encoder.check_length(len(each.ids))

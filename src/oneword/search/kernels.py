@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy.typing import NDArray
+
+from oneword.compiled import compiled
 
 VOID = 1e30
 TOGETHER = 8  # words: with the rows of one position they stay in the first-level cache
@@ -21,10 +22,10 @@ TOGETHER = 8  # words: with the rows of one position they stay in the first-leve
 Array = NDArray[Any]  # all of float32, or all of float64
 
 # Sums may be reordered and divisions shared, which makes them vector instructions; NaN and ∞ keep their meaning.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
+FAST = frozenset({"reassoc", "contract", "arcp", "nsz"})
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+@compiled(FAST)
 def add_rows(
     E: Array, yo: Array, yx: Array, dd: Array, out: Array,
     p: Array, spare: Array, xo: Array, v2: Array, xx: Array, pooled: Any, one: Any,
@@ -42,7 +43,7 @@ def add_rows(
                 out[v, i] += total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+@compiled(FAST)
 def compose(a: Array, scale: Array, shift: Array, out: Array, c: Array, b: Array) -> None:
     """Inner products of y = α(a + c) + ρb with a table, from those of a, b and c."""
     for v in range(a.shape[0]):
@@ -50,7 +51,7 @@ def compose(a: Array, scale: Array, shift: Array, out: Array, c: Array, b: Array
             out[v, j] = scale[v] * (a[v, j] + c[j]) + shift[v] * b[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+@compiled(FAST)
 def replace_one(
     E: Array, m: Array, mG: Array, s: Array, ao: Array, ax: Array, scale: Array, shift: Array, out: Array, dd: Array,
     co: Array, bo: Array, cx: Array, bx: Array,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -34,6 +35,7 @@ from oneword.text.context import Context
 from oneword.text.families import FirstAttention, Layer
 from oneword.text.layer0 import AffineRows, Layer0, ZeroRowError
 from oneword.text.model_folder import FILES, ModelFolder, locate
+from oneword.text.tokenizer_files import tokenised
 from oneword.text.tokens import TokenisedText, TokenKinds, align
 
 _KINDS = f"an encoder: 'minilm', a folder with {', '.join(FILES)}, a file of word vectors"
@@ -263,7 +265,7 @@ class Encoder:
                 f"expected a BERT-type encoder at layer 0, got {self.name} at layer {self.layer}, whose first "
                 "attention is of another kind: take 'minilm' or another BERT"
             )
-        found = self.tokenizer.encode(text)
+        found = tokenised(self.tokenizer, text)
         self.check_length(len(found.ids))
         X = self.layer0.raw(torch.tensor(found.ids), torch.arange(len(found.ids)))
         return tuple(found.tokens), self.attention.weights(X)
@@ -284,7 +286,7 @@ class Encoder:
         A text that is too long with so many `added` tokens is refused; None: it may have any length.
         """
         check_string(text)
-        found = self.tokenizer.encode(text, add_special_tokens=False)
+        found = tokenised(self.tokenizer, text, special=False)
         tokens = list(zip(found.ids, found.offsets, strict=True))
         size = self.vocabulary_size
         known = [(i, span) for i, span in tokens if i < size]
@@ -370,7 +372,8 @@ def encode(text: str, encoder: str | Encoder = "minilm", *, d: int | None = None
 
 def check_vocabulary(tokenizer: Tokenizer, rows: int, name: str) -> None:
     """Refuse a tokenizer with ids for which there is no row."""
-    needed = 1 + max(tokenizer.get_vocab().values(), default=0)
+    around = chain(*TokenKinds(tokenizer).around)  # a template may have ids of its own
+    needed = 1 + max(chain(tokenizer.get_vocab().values(), around), default=0)
     if needed > rows:
         raise FileFormatError(
             f"expected a tokenizer of at most {rows} tokens, as many as there are embeddings, got {needed} tokens in "

@@ -23,6 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from oneword.checks import printable, shortened, shown
 from oneword.errors import FileFormatError
 from oneword.text.layer0 import Layer0, Norm, Projection
 from oneword.text.model_folder import ModelFolder
@@ -123,6 +124,7 @@ def read_layer0(folder: ModelFolder, layer: Layer) -> tuple[Layer0, int, int, Fi
     kind, places = folder.config.get("model_type"), folder.config.get("position_embedding_type", "absolute")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None or places != "absolute":
+        kind, places = (shortened(printable(str(each))) for each in (kind, places))
         raise FileFormatError(
             f"expected a model of type {', '.join(FAMILIES)} with absolute positions, got {kind} with {places} ones "
             f"in {folder.name}: choose another model, or give its rows as an array"
@@ -186,6 +188,6 @@ def _padding(folder: ModelFolder, family: Family, vocabulary: int) -> int:
         pad = None
     if pad is not None and (isinstance(pad, bool) or not isinstance(pad, int) or not 0 <= pad < vocabulary):
         wanted = f"pad_token_id from 0 to {vocabulary - 1}, a token"
-        raise FileFormatError(f"expected {wanted}, in config.json of {folder.name}, got {pad!r}")
+        raise FileFormatError(f"expected {wanted}, in config.json of {folder.name}, got {shown(pad)}")
     given = (i for i in (pad, end) if isinstance(i, int) and 0 <= i < vocabulary)
     return next(given, 1 if family.after_padding else 0)

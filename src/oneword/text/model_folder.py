@@ -1,13 +1,13 @@
 """The folder of a model: its configuration, tokenizer and tensors, read without running any code of its own.
 
-Only safetensors are read, never a pickle. Weights may be one file or several shards. `locate` finds the folder of a
-model by its name: the embedded one, a folder on this machine, or a hub.
+Only safetensors are read, never a pickle: tensors.py says from which files, settings.py what is taken from config.json,
+tokenizer_files.py how tokenizer.json is tried out. `locate` finds the folder of a model by its name: the embedded one,
+a folder on this machine, or a hub.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.checks import first_line, shown
-from oneword.errors import FileFormatError, RangeError
-from oneword.text import cache, sources
+from oneword.checks import printable, shortened, shown
+from oneword.errors import FileFormatError, OnewordError, RangeError
+from oneword.files import read_regular
+from oneword.text import cache, sources, tokenizer_files
+from oneword.text.settings import checked_settings, read_json, unreadable
 from oneword.text.sources import EMBEDDED_ENCODER, MINILM
+from oneword.text.tensors import INDEX, StoredTensors, check_regular
 
 FILES = ("config.json", "tokenizer.json", "*.safetensors")
 POOLING = "1_Pooling/config.json"  # … and there how it makes one vector of a text
@@ -49,26 +51,35 @@ class ModelFolder:
         try:
             modules = read_json(path / _MODULES)
             inner = next(str(part["path"]) for part in modules if str(part["type"]).endswith("Transformer"))
-        except (KeyError, TypeError, StopIteration) as error:
+            inside = (path / inner).resolve().is_relative_to(path.resolve())
+        except (KeyError, TypeError, ValueError, OSError, StopIteration) as error:
             raise unreadable(path / _MODULES, error) from None
-        if not (path / inner).resolve().is_relative_to(path.resolve()):
-            raise FileFormatError(f"expected a model inside of {path.name}, got the path {inner!r} in {_MODULES}")
+        if not inside:
+            got = f"the path {shown(inner)} in {_MODULES}"
+            raise FileFormatError(f"expected a model inside of {shown(path.name)}, got {got}: keep it in one folder")
         return cls(path / inner)
 
     @property
     def name(self) -> str:
-        return self.path.name
+        """For messages."""
+        return shortened(printable(self.path.name))
 
     @property
     def stamp(self) -> tuple[tuple[int, int], ...]:
         """What tells that the files changed."""
-        said = [path for path in (self.path / POOLING, self.path / _MODULES) if path.is_file()]
-        return tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in [*self._files, *said])
+        more = [path for path in (self.path / POOLING, self.path / _MODULES, self.path / INDEX) if path.is_file()]
+        files = [*self._files, *more]
+        for path in files:
+            check_regular(path)
+        return tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in files)
 
     @property
     def fingerprint(self) -> str:
         """A version for a folder that has none: what is in its files."""
-        return "sha256:" + cache.digest(*map(file_digest, self._files))[:16]
+        try:
+            return "sha256:" + cache.digest(*map(file_digest, self._files))[:16]
+        except OSError as error:
+            raise unreadable(self.path / "files", error) from None
 
     def check_files(self) -> None:
         """Refuse a folder in which something is missing, and say what to do."""
@@ -87,8 +98,18 @@ class ModelFolder:
     def config(self) -> Mapping[str, Any]:
         config = read_json(self.path / "config.json")
         if not isinstance(config, dict):
-            raise FileFormatError(f"expected a table in config.json of {self.name}, got {type(config).__name__}")
+            got = f"{type(config).__name__}: save the model again with save_pretrained(…)"
+            raise FileFormatError(f"expected a table in config.json of {self.name}, got {got}")
         return config
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The configuration that may be passed on: see settings.py."""
+        return checked_settings(self.config, self.tensors.largest, self.name)
+
+    @cached_property
+    def tensors(self) -> StoredTensors:
+        return StoredTensors(self.path)
 
     def setting(self, key: str, default: float | None = None) -> float:
         """A number of the configuration."""
@@ -96,7 +117,7 @@ class ModelFolder:
         if value is None and default is not None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise FileFormatError(f"expected a number as {key} in config.json of {self.name}, got {value!r}")
+            raise FileFormatError(f"expected a number as {key} in config.json of {self.name}, got {shown(value)}")
         return value
 
     def size(self, key: str) -> int:
@@ -104,43 +125,31 @@ class ModelFolder:
         value = self.setting(key)
         if value < 1 or value != int(value):
             wanted = f"a whole number of at least 1 as {key}"
-            raise FileFormatError(f"expected {wanted} in config.json of {self.name}, got {value!r}")
+            raise FileFormatError(f"expected {wanted} in config.json of {self.name}, got {shown(value)}")
         return int(value)
 
     def tokenizer(self) -> Tokenizer:
-        """As published, but it neither truncates nor pads."""
+        """As published, but it neither truncates nor pads; it was tried on a few texts."""
+        path = self.path / "tokenizer.json"
         try:
-            tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
-        except Exception as error:  # the library raises Exception itself
-            raise unreadable(self.path / "tokenizer.json", error) from None
-        return unlimited(tokenizer)
+            return tokenizer_files.parsed_tokenizer(read_regular(path, tokenizer_files.MOST_BYTES))
+        except (OSError, OnewordError) as error:
+            raise unreadable(path, error) from None
 
     def tensor(self, name: str, prefixes: Iterable[str]) -> Tensor:
         """One tensor as it is stored, under the first of the names it may have that is there."""
         spellings = [name, *(name.replace(new, old) for new, old in _OLD_NAMES.items())]
         names = [prefix + spelling for prefix in prefixes for spelling in spellings]
-        found = next((each for each in names if each in self._places), None)
+        found = next((each for each in names if each in self.tensors.places), None)
         if found is None:
-            kind = self.config.get("model_type")
-            raise FileFormatError(f"expected a {kind} model with {name}, got no such tensor in {self.name}")
-        with safe_open(self._places[found], framework="pt") as file:
-            tensor: Tensor = file.get_tensor(found)
+            kind = shortened(printable(str(self.config.get("model_type"))))
+            got = f"no such tensor in {self.name}: save the whole model with save_pretrained(…)"
+            raise FileFormatError(f"expected a {kind} model with {name}, got {got}")
+        tensor = self.tensors.read(found)
         if tensor.dtype not in _DTYPES:
             remedy = "take weights not quantised"
             raise FileFormatError(f"expected {name} in floating point, got {tensor.dtype} in {self.name}: {remedy}")
         return tensor
-
-    @cached_property
-    def _places(self) -> dict[str, Path]:
-        """In which file each tensor is."""
-        places: dict[str, Path] = {}
-        for path in sorted(self.path.glob("*.safetensors")):
-            try:
-                with safe_open(path, framework="pt") as file:
-                    places |= dict.fromkeys(file.keys(), path)
-            except (OSError, SafetensorError) as error:
-                raise unreadable(path, error) from None
-        return places
 
     @property
     def _files(self) -> list[Path]:
@@ -151,28 +160,6 @@ def file_digest(path: Path) -> str:
     """sha256 of a file, which may be larger than the memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def unlimited(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer itself, so changed that it neither truncates nor pads."""
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def read_json(path: Path) -> Any:
-    """The content of a JSON file. Raises FileFormatError if it cannot be read."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-
-
-def unreadable(path: Path, error: Exception) -> FileFormatError:
-    """What a reader raised, in one line."""
-    return FileFormatError(
-        f"expected a readable {path.name} in {path.parent.name}, got {type(error).__name__}: {first_line(error)}"
-    )
 
 
 @dataclass(frozen=True)
@@ -191,7 +178,7 @@ def locate(name: object, revision: str | None, kinds: str) -> Located | Path:
     name, path = str(name), sources.on_disk(name)
     embedded = name.lower() in _NAMES
     if revision is not None and (embedded or path is not None):
-        raise RangeError(f"expected revision= with a hub name only, got it with {name!r}: leave it out")
+        raise RangeError(f"expected revision= with a hub name only, got it with {shown(name)}: leave it out")
     if embedded:
         return Located(ModelFolder(MINILM.folder() / "model"), EMBEDDED_ENCODER, f"{MINILM.name} {MINILM.version}")
     if path is not None:

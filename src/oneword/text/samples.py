@@ -24,6 +24,7 @@ from oneword.random import stream
 from oneword.text import cache
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
+from oneword.text.tokenizer_files import tokenised_all
 
 if TYPE_CHECKING:
     from oneword.text.corpora import Corpus
@@ -186,7 +187,7 @@ class Sample:
 def _tokenise(corpus: Corpus, encoder: Encoder) -> dict[str, np.ndarray]:
     pieces = []
     for first in range(0, len(corpus.texts), _CHUNK):
-        found = encoder.tokenizer.encode_batch_fast(corpus.texts[first : first + _CHUNK], add_special_tokens=False)
+        found = tokenised_all(encoder.tokenizer, corpus.texts[first : first + _CHUNK], special=False)
         ids = (np.array(text.ids, dtype=np.int32) for text in found)
         pieces += [text[text < encoder.vocabulary_size] for text in ids]  # vectors may have none for an unknown word
     offsets = np.zeros(len(pieces) + 1, dtype=np.int64)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from oneword._version import installed
-from oneword.checks import first_line
+from oneword.checks import first_line, shown
 from oneword.errors import FileFormatError, HubError, MissingExtraError
 
 PREFLIGHT_SECONDS = 3.0
@@ -67,6 +67,8 @@ EMBEDDED_CORPUS = "imdb-embedded"
 
 def on_disk(name: str | Path) -> Path | None:
     """The file or folder of that name; None if there is none, or if no file could have such a name."""
+    if not str(name).strip():
+        return None  # not the folder where the command was started
     try:
         path = Path(name).expanduser()
         return path.resolve() if path.exists() else None
@@ -78,7 +80,7 @@ def check_hub_name(name: str, what: str) -> None:
     """Refuse a name that is neither here nor a name a hub could know, before anything goes to the network."""
     known = _HUB_NAME.fullmatch(name) and len(name) <= _LONGEST_NAME
     if not known or Path(name).suffix in _FILE_NAMES:
-        raise FileFormatError(f"expected {what}, or a hub name, got {name!r}: there is no such file or folder")
+        raise FileFormatError(f"expected {what}, or a hub name, got {shown(name)}: there is no such file or folder")
 
 
 def reach_hub(name: str, remedy: str) -> None:
@@ -93,7 +95,7 @@ def reach_hub(name: str, remedy: str) -> None:
 
 def expect_hub(name: str) -> None:
     """Ask now, while torch is being loaded, whether a hub answers that this name of an encoder will need."""
-    here = name.lower() in ("minilm", EMBEDDED_ENCODER.lower()) or Path(name).expanduser().exists()
+    here = name.lower() in ("minilm", EMBEDDED_ENCODER.lower()) or on_disk(name) is not None
     if here or not _HUB_NAME.fullmatch(name) or HUB.version is None:
         return
     constants = _hub_constants()

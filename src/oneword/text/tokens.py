@@ -37,6 +37,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from oneword.errors import RangeError, TextError
 from oneword.text import cache
+from oneword.text.tokenizer_files import tokenised, tokenizer_error
 
 Span = tuple[int, int]
 
@@ -200,7 +201,7 @@ class TokenKinds:
         """The ids that the tokenizer puts before and after every text; both empty if it adds none."""
         # Any text will do that leaves a token; "a" does not in every vocabulary.
         for text in chain(("a",), self._vocabulary):
-            found = self.tokenizer.encode(text)
+            found = tokenised(self.tokenizer, text)
             own = [row for row, added in enumerate(found.special_tokens_mask) if not added]
             if own:
                 return tuple(found.ids[: own[0]]), tuple(found.ids[own[-1] + 1 :])
@@ -259,7 +260,7 @@ class TokenKinds:
     def _behind(self, anchors: Sequence[str], word: str, *, marked: bool) -> tuple[int, ...]:
         """The tokens of a word behind the first of the anchors that it stays apart from."""
         for anchor in anchors:
-            found = self.tokenizer.encode(anchor + word, add_special_tokens=False)
+            found = tokenised(self.tokenizer, anchor + word, special=False)
             begin = len(anchor.rstrip())  # the space is the word's
             own = next((row for row, (start, _) in enumerate(found.offsets) if start >= begin), len(found))
             apart = all(end <= begin for _, end in found.offsets[:own])
@@ -284,7 +285,10 @@ class TokenKinds:
             return tokens[0] + "".join(token[len(self._prefix) :] for token in tokens[1:])
         decoder = self.tokenizer.decoder
         whole = "".join(tokens)
-        return whole if decoder is None else str(decoder.decode(list(tokens))).strip() or whole
+        try:
+            return whole if decoder is None else str(decoder.decode(list(tokens))).strip() or whole
+        except BaseException as error:
+            raise tokenizer_error(error) from None
 
     def _continues(self, token: str) -> bool:
         if self._prefix:

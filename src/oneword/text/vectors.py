@@ -7,6 +7,7 @@ there is no such row it is left out of the text, since any other vector would be
 
 from __future__ import annotations
 
+import math
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -19,14 +20,18 @@ from jaxtyping import Float, Float32
 from tokenizers import Tokenizer, models, normalizers
 from torch import Tensor
 
-from oneword.checks import first_line
-from oneword.errors import FileFormatError
+from oneword.checks import first_line, printable, shortened, shown
+from oneword.errors import FileFormatError, OnewordError
 from oneword.memory import check_memory
 from oneword.text.context import check_finite
-from oneword.text.model_folder import file_digest, unreadable
+from oneword.text.model_folder import file_digest
+from oneword.text.settings import unreadable
+from oneword.text.tensors import check_regular
 from oneword.text.tokens import SPLITTER
 
 _UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
+_LONGEST_LINE = 1_000_000  # characters: a word and its numbers
+_SMALL, _MOST_PACKED = 64_000_000, 100  # bytes that any .npz may unpack to, and how many times its own size
 _LEFT_OUT = "\x00"  # no word of a text file, and no word of a text: see `check_string`
 
 
@@ -58,6 +63,7 @@ def read(path: Path) -> WordVectors:
     readers = {".txt": _read_text, ".vec": _read_text, ".npz": _read_npz}
     if path.suffix not in readers:
         raise FileFormatError(f"expected a folder, or word vectors as {', '.join(readers)}, got the file {path.name}")
+    check_regular(path)
     try:
         words, rows = readers[path.suffix](path)
         fingerprint = "sha256:" + file_digest(path)[:16]
@@ -81,7 +87,7 @@ def _read_text(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
         word, *numbers = line.rsplit(" ", width) if line.count(" ") > width else line.split(" ", 1)
         row = _numbers(" ".join(numbers))
         if not width or len(row) != width:
-            got = f"{line[:40]!r}: give word vectors as GloVe or word2vec write them as text"
+            got = f"{shown(line)}: give word vectors as GloVe or word2vec write them as text"
             where = f"line {number} of {path.name}"
             raise FileFormatError(f"expected a word and {width or 'its'} numbers in {where}, got {got}")
         words.append(word)
@@ -94,7 +100,7 @@ def _read_text(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a table with their numbers, without its header."""
     with path.open(encoding="utf-8", newline="\n") as file:
-        for number, whole in enumerate(file, 1):
+        for number, whole in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), 1):
             line = whole.rstrip()
             header = number == 1 and line.count(" ") == 1 and line.replace(" ", "").isdecimal()
             if line and not header:
@@ -115,13 +121,16 @@ def _numbers(text: str) -> Float32[np.ndarray, " some"]:
 def _read_npz(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            check_memory(sum(part.file_size for part in archive.infolist()), f"the vectors in {path.name}")
+            members = [archive.getinfo(f"{name}.npy") for name in ("words", "vectors")]
+            _check_unpacked(path, sum(max(part.file_size, _declared(archive, part)) for part in members))
         with np.load(path, allow_pickle=False) as stored:
             words, rows = stored["words"], stored["vectors"]
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:  # ValueError: an array of objects, a pickle
+    except (OSError, OnewordError):
+        raise
+    except Exception as error:  # a pickle, or one of the many ways in which zip files and headers can be wrong
         wanted, got = (
             "arrays words (of strings) and vectors (of numbers)",
-            f"{type(error).__name__}: {first_line(error)}",
+            f"{type(error).__name__}: {shortened(printable(first_line(error)), 200)}",
         )
         raise FileFormatError(f"expected {wanted} in {path.name}, got {got}") from None
     fits = words.ndim == 1 and rows.ndim == 2 and 0 not in rows.shape and len(words) == len(rows)
@@ -129,3 +138,21 @@ def _read_npz(path: Path) -> tuple[list[str], Float32[np.ndarray, "words d"]]:
         got = f"{words.dtype} {words.shape} and {rows.dtype} {rows.shape}"
         raise FileFormatError(f"expected words (N strings) and vectors (N × d floats) in {path.name}, got {got}")
     return words.tolist(), rows.astype(np.float32, copy=False)
+
+
+def _declared(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> int:
+    """The bytes of the array that the header of an .npy file describes."""
+    with archive.open(part) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    return math.prod(shape) * dtype.itemsize
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    """Refuse a file that would become much larger than numbers and words ever do when they are unpacked."""
+    held = path.stat().st_size
+    if size > max(_SMALL, _MOST_PACKED * held):
+        got = f"{size:,} bytes in a file of {held:,}: save it again with numpy.savez"
+        raise FileFormatError(f"expected arrays that at most {_MOST_PACKED} times fill {path.name}, got {got}")
+    check_memory(size, f"the vectors in {path.name}")

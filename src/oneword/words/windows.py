@@ -9,6 +9,7 @@ from oneword.checks import check_string
 from oneword.errors import RangeError
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
+from oneword.text.tokenizer_files import tokenised
 from oneword.words.request import Request
 
 
@@ -54,7 +55,7 @@ def tokens_of(text: str | Context, encoder: Encoder) -> int:
     if isinstance(text, Context):
         return text.n
     check_string(text)
-    return len(encoder.tokenizer.encode(text).ids)
+    return len(tokenised(encoder.tokenizer, text).ids)
 
 
 def _whole(number: int, context: Context, request: Request) -> Window:
