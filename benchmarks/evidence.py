@@ -23,6 +23,7 @@ from benchmarks import (
     attack,
     brackets,
     ceilings,
+    fuzz_inputs,
     hard_searches,
     laws,
     learning,
@@ -70,6 +71,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "reach": reach.measure,
     "laws": _laws,
     "deep_guide": laws.deep_guide,
+    "hostile_inputs": fuzz_inputs.measure,
 }
 
 

@@ -32,15 +32,21 @@ COUNT = 500
 LONG, DEEP = 1_000_000, 100_000
 PIECES = (
     "good film", "not", "\x00", "\x1b[31m", "\x1b]8;;x\x07", "\x9b2J", "\ud800", "\udfff", "\u202e", "\u2066", "\u200b",
-    "\u200d", "\ufeff", "\uffff", "\U0010ffff", "\r", "\n", "\t", "\x85", "\u2028", "שלום", "مرحبا", "中文", "👩‍👧‍👦", "e" + "\u0301" * 50,
-    "...!!!???", "<script>", "</script>", "[red]", "[/]", "{{7*7}}", "=cmd|'/C'!A0", "%s%n", "${HOME}", "$(id)", "../../x",
-    "[CLS]", "[SEP]", "[MASK]", "<s>", "##ing", "\N{ZERO WIDTH NO-BREAK SPACE}", "\x7f", " ", "\u00a0", "\u3000", "a" * 5000,
+    "\u200d", "\ufeff", "\uffff", "\U0010ffff", "\r", "\n", "\t", "\x85", "\u2028", "שלום",
+    "مرحبا", "中文", "👩‍👧‍👦", "e" + "\u0301" * 50,
+    "...!!!???", "<script>", "</script>", "[red]", "[/]", "{{7*7}}", "=cmd|'/C'!A0", "%s%n",
+    "${HOME}", "$(id)", "../../x",
+    "[CLS]", "[SEP]", "[MASK]", "<s>", "##ing", "\N{ZERO WIDTH NO-BREAK SPACE}", "\x7f", " ",
+    "\u00a0", "\u3000", "a" * 5000,
 )  # fmt: skip
 VALUES = (
-    "0", "-1", "1", "3", "2.5", "1e400", "-1e400", "nan", "inf", "-inf", "9" * 400, "9" * 5000, "9223372036854775807", "true",
+    "0", "-1", "1", "3", "2.5", "1e400", "-1e400", "nan", "inf", "-inf", "9" * 400,
+    "9" * 5000, "9223372036854775807", "true",
     "false", '""', '"x"', '"rf"', '"attention"', '"../../etc/x"', '"os:system"', "[]", "[[]]", "[1, 2, 3]", "[1, 'a']",
-    '["rf", "attention"]', "[nan]", "{}", "{a = {b = {c = 1}}}", "1979-05-27", "07:32:00", "1979-05-27T07:32:00Z", "0x10",
-    '"""a\nb"""', '"\\u0000"', '"\\u202E"', "[" + "1, " * 2000 + "]", "[" * 300 + "]" * 300, '"' + "x" * 100_000 + '"', "1_000",
+    '["rf", "attention"]', "[nan]", "{}", "{a = {b = {c = 1}}}", "1979-05-27", "07:32:00",
+    "1979-05-27T07:32:00Z", "0x10",
+    '"""a\nb"""', '"\\u0000"', '"\\u202E"', "[" + "1, " * 2000 + "]", "[" * 300 + "]" * 300,
+    '"' + "x" * 100_000 + '"', "1_000",
 )  # fmt: skip
 
 
@@ -119,7 +125,8 @@ SPECS = (
     "[" + ".".join(["a"] * DEEP) + "]",
 )
 SPEC_KEYS = (
-    "maps", "n", "d", "trials", "depth", "k", "seed", "activation", "words_from", "encoder", "corpus", "real_words", "words",
+    "maps", "n", "d", "trials", "depth", "k", "seed", "activation", "words_from", "encoder",
+    "corpus", "real_words", "words",
     "label", "samples", "sentences", "model", "unknown", "n", "map", "radius", "own", "__class__",
 )  # fmt: skip
 THRESHOLDS = (
@@ -153,7 +160,9 @@ def _toml(kind: str, known: tuple[str, ...], keys: tuple[str, ...], tables: tupl
             lines += [f"{draw.choice(keys)} = {draw.choice(VALUES)}" for _ in range(draw.randint(0, 6))]
         content = "\n".join(lines).encode(errors="surrogatepass")
     harm = "as it is" if turn < len(known) else draw.choice(list(HARMS))
-    return Case(f"{turn}: {harm}", kind, partial(_file, f"{kind}.toml", content, harm, draw.random(), read))
+    return Case(
+        f"{turn}: {harm}", kind, partial(_file, f"{kind}.toml", partial(bytes, content), harm, draw.random(), read)
+    )
 
 
 def _spec(turn: int, draw: random.Random) -> Case:
@@ -186,8 +195,10 @@ def _thresholds(turn: int, draw: random.Random) -> Case:
 
 COLUMNS = ("text", "label", "edited", "kind", "type", "=text", "text\x1b[31m", "text", "\u202etext", "")
 CELLS: tuple[Any, ...] = (
-    "good film", "bad film", "signal", "noise", "pos", "neg", "1", "0", "-1", "7", "", "nan", None, 3, 2.5, True, b"\xff\x00",
-    date(2020, 1, 1), Decimal("1.5"), ["a"], {"a": 1}, 10**30, float("nan"), "=cmd|'/C'!A0", "\x1b[31m", "a\x00b", "\ud800",
+    "good film", "bad film", "signal", "noise", "pos", "neg", "1", "0", "-1", "7", "", "nan",
+    None, 3, 2.5, True, b"\xff\x00",
+    date(2020, 1, 1), Decimal("1.5"), ["a"], {"a": 1}, 10**30, float("nan"), "=cmd|'/C'!A0",
+    "\x1b[31m", "a\x00b", "\ud800",
     "\u202ebad", '"', "a,b", "a\tb", "a\nb", "<br/>",
 )  # fmt: skip
 
@@ -235,7 +246,7 @@ def _rows(kind: str, turn: int, draw: random.Random, read: Callable[[Path], obje
     suffixes = (".csv", ".tsv", ".jsonl", ".parquet", ".json")
     suffix = suffixes[turn % len(suffixes)]
     bomb = turn < len(suffixes)
-    content = _wide(suffix) if bomb else _written(suffix, draw)
+    content = partial(_wide, suffix) if bomb else partial(bytes, _written(suffix, draw))
     harm = "as it is" if bomb or draw.random() < 0.3 else draw.choice(list(HARMS))
     name = f"{kind}{suffix}" if draw.random() < 0.8 else f"\x1b[31m\u202e{kind}{draw.choice(suffixes)}"
     what = "bomb" if bomb else harm
@@ -256,10 +267,10 @@ def _table(turn: int, draw: random.Random) -> Case:
 
 
 def _file(
-    name: str, content: bytes, harm: str, chance: float, read: Callable[[Path], object], home: Home
+    name: str, content: Callable[[], bytes], harm: str, chance: float, read: Callable[[Path], object], home: Home
 ) -> partial[object]:
     path = home.input / name
-    HARMS[harm](path, content, chance, home)
+    HARMS[harm](path, content(), chance, home)
     return partial(read, path)
 
 

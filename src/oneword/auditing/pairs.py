@@ -121,7 +121,8 @@ def _usable(table: Table, name: str) -> tuple[tuple[Edit, ...], Skipped]:
         edit = read_model(PairRow, line, where).edit
         if kinds.setdefault(edit.type, edit.kind) != edit.kind:
             raise FileFormatError(
-                f"expected type {shown(edit.type)} as {kinds[edit.type]} everywhere, got {edit.kind} in {where}: rename it"
+                f"expected type {shown(edit.type)} as {kinds[edit.type]} everywhere, got {edit.kind} in {where}: "
+                "rename it"
             )
         found.append(edit)
     skipped = Skipped.at({**table.lost, **lost}, rows=len(table.places) + sum(map(len, table.lost.values())),

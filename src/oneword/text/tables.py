@@ -141,15 +141,18 @@ def _parquet(content: bytes, wanted: Collection[str]) -> Table:
     if file.metadata.num_rows > _MOST_ROWS:
         raise ValueError(f"more than {_MOST_ROWS:,} rows")
     chosen = list(dict.fromkeys(name for name in names if name in wanted))
-    batches, size = [], 0
+    columns: dict[str, list[Any]] = {name: [] for name in chosen}
+    size = 0
     for batch in file.iter_batches(_AT_ONCE, columns=chosen):  # a few bytes may stand for very many
-        size += batch.nbytes
+        for name in chosen:
+            column = batch.column(batch.schema.get_all_field_indices(name)[0])  # one that comes twice is refused later
+            plain = column.dictionary_decode() if pyarrow.types.is_dictionary(column.type) else column
+            size += plain.nbytes
+            columns[name] += plain.to_pylist()
         if size > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES:,} bytes in its columns")
-        batches.append(batch)
-    table = pyarrow.Table.from_batches(batches) if batches else file.read(columns=chosen)
-    columns = {name: table.column(k).to_pylist() for k, name in enumerate(table.column_names)}
-    return Table(names, columns, range(1, table.num_rows + 1 if chosen else file.metadata.num_rows + 1), {}, "row")
+    rows = len(columns[chosen[0]]) if chosen else file.metadata.num_rows
+    return Table(names, columns, range(1, rows + 1), {}, "row")
 
 
 def _lines(content: bytes, wanted: Collection[str]) -> Table:
