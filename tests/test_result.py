@@ -67,7 +67,9 @@ def test_numpy_numbers_in_the_question_can_be_saved(tmp_path):
     assert ow.Sensitivity.load(s.save(tmp_path / "s.json")).value == s.value
 
 
-@pytest.mark.parametrize("damage", ["missing", "not json", "other json", "arrays missing", "arrays truncated"])
+@pytest.mark.parametrize(
+    "damage", ["missing", "not json", "other json", "deep json", "arrays missing", "arrays truncated"]
+)
 def test_damaged_files_are_one_line_errors(result, tmp_path, damage):
     path = result.save(tmp_path / "s.json")
     arrays = path.with_name("s.json.safetensors")
@@ -77,6 +79,8 @@ def test_damaged_files_are_one_line_errors(result, tmp_path, damage):
         path.write_text("{")
     elif damage == "other json":
         path.write_text('{"format": "something else"}')
+    elif damage == "deep json":
+        path.write_text("[" * 100_000)
     elif damage == "arrays missing":
         arrays.unlink()
     else:

@@ -208,7 +208,7 @@ class Sensitivity:
                 if tried
                 else None,
             )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or described(error)
             raise FileFormatError(f"expected a result written by Sensitivity.save, got {path} ({reason})") from None
 

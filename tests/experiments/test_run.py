@@ -83,6 +83,39 @@ except KeyboardInterrupt as stop:
 """
 
 
+FORKS = """
+import json, os, signal, sys
+from oneword.experiments.run import run
+from oneword.experiments.spec import load_spec
+
+def session(spec, out, workers, dies_at):
+    os.setsid()
+    print(os.getpid(), flush=True)
+    operations = iter(range(1000))
+
+    def watched(work):
+        def do(*given):
+            if next(operations) == dies_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            work(*given)
+        return do
+
+    os.fsync, os.replace = watched(os.fsync), watched(os.replace)
+    run(load_spec(spec).cells, out, workers=workers, progress=lambda *told: print(*told, flush=True))
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        try:
+            session(*json.loads(line))
+            os._exit(0)
+        finally:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("specs") / "all.toml"
@@ -396,30 +429,93 @@ def kill_group(session: subprocess.Popen[str], with_: signal.Signals) -> None:
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs oneword[cluster]")
 
 
-@needs_dask
+class Nursery:
+    """Starts sessions, in process groups of their own, by forking: importing torch would take most of the time."""
+
+    def __init__(self, spec: Path) -> None:
+        self.spec = spec
+        threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen([sys.executable, "-c", FORKS], text=True, env=os.environ | threads, **pipes)
+
+    def start(self, out: Path, workers: int, dies_at: int = -1) -> int:
+        """The id of a session, which kills itself before the file operation of that number."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([str(self.spec), str(out), workers, dies_at]) + "\n")
+        self.process.stdin.flush()
+        return int(self.line())
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def end(self) -> int:
+        """How the session ended: its exit code, or less than 0 for the signal that killed it."""
+        while not (line := self.line()).startswith("ended "):
+            assert line, self.process.communicate()[1]
+        return int(line.split()[1])
+
+
+@pytest.fixture(scope="module")
+def nursery(spec: Path) -> Iterator[Nursery]:
+    nursery = Nursery(spec)
+    yield nursery
+    _, errors = nursery.process.communicate(timeout=60)
+    assert errors == ""
+
+
+def check_whole(out: Path, truth: bytes) -> None:
+    """The table of an undisturbed run, and no other files than it leaves."""
+    assert (out / "results.parquet").read_bytes() == truth
+    assert {path.name for path in out.iterdir()} == {"cells", "results.parquet", "run.json"}
+    assert all(path.suffix == ".parquet" and path.name[0] != "." for path in (out / "cells").iterdir())
+
+
 @pytest.mark.slow
-def test_killed_again_and_again_and_still_the_same_bits(spec: Path, truth: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=needs_dask), pytest.param(2, marks=needs_dask)])
+def test_killed_at_ten_moments_and_still_the_same_bits(
+    nursery: Nursery, truth: bytes, tmp_path: Path, workers: int
+) -> None:
     """kill -9 of the whole group, wherever the session is by then: as it starts, amid its own cells, amid workers'."""
-    moment = random.Random(0)
-    kept = 0
-    for workers, lines in ((2, 0), (0, 3), (2, 3)):
-        session = start(spec, tmp_path, workers)
-        assert session.stdout is not None
-        for _ in range(lines):  # the first line is of no cell
-            session.stdout.readline()
-        time.sleep(moment.uniform(0, 0.3) if lines else moment.uniform(0.5, 4))
-        kill_group(session, signal.SIGKILL)
-        session.communicate(timeout=60)
+    moments = random.Random(workers)
+    kept = killed = 0
+    for _ in range(10):
+        group = nursery.start(tmp_path, workers)
+        told = moments.choice((0, 0, 1, 2, 3))
+        for _ in range(told):  # the first line is of no cell
+            assert " cells " in nursery.line()
+        time.sleep(moments.uniform(0, 0.1 if told > 1 or not workers else 2))
+        os.killpg(group, signal.SIGKILL)
+        killed += nursery.end() == -signal.SIGKILL
         cells = len(list((tmp_path / "cells").glob("*.parquet"))) if (tmp_path / "cells").exists() else 0
         assert cells >= kept  # nothing that was done is lost
         kept = cells
+    assert killed == 10
     assert kept > 0
     assert not (tmp_path / "results.parquet").exists(), "the kills came too late to mean anything"
-    session = start(spec, tmp_path)
-    _, errors = session.communicate(timeout=300)
-    assert session.returncode == 0, errors
-    assert errors == ""
-    assert (tmp_path / "results.parquet").read_bytes() == truth
+    nursery.start(tmp_path, workers)
+    assert nursery.end() == 0
+    check_whole(tmp_path, truth)
+
+
+@pytest.mark.slow
+def test_killed_before_any_file_operation_and_still_the_same_bits(
+    nursery: Nursery, truth: bytes, tmp_path: Path
+) -> None:
+    """Each file takes two: its content reaches the disk, and it gets its name."""
+    run(load_spec(nursery.spec).cells, tmp_path / "whole", workers=0)
+    cells = sorted((tmp_path / "whole" / "cells").iterdir())
+    for operation in range(8):  # of the last two cells, the table and run.json
+        out = tmp_path / str(operation)
+        shutil.copytree(tmp_path / "whole" / "cells", out / "cells")
+        for cell in cells[-2:]:
+            (out / "cells" / cell.name).unlink()
+        nursery.start(out, 0, operation)
+        assert nursery.end() == -signal.SIGKILL
+        assert list(out.rglob(".*")), "something is left over"
+        nursery.start(out, 0)
+        assert nursery.end() == 0
+        check_whole(out, truth)
 
 
 @needs_dask

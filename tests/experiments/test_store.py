@@ -146,6 +146,15 @@ def test_results_without_their_checksum_are_refused(tmp_path: Path, rows: pa.Tab
         store.read_results(tmp_path)
 
 
+def test_results_with_text_that_is_no_text_are_refused(tmp_path: Path, rows: pa.Table) -> None:
+    offsets = pa.array([0, 1], pa.int32()).buffers()[1]
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
+    table = rows.set_column(rows.column_names.index("map"), "map", broken)
+    (tmp_path / store.RESULTS).write_bytes(to_bytes(table, {"format": store.FORMAT, "sha256": "0"}))
+    with pytest.raises(FileFormatError, match="expected"):
+        store.read_results(tmp_path)
+
+
 def test_cells_in_a_folder_of_somebody_else_are_refused(tmp_path: Path) -> None:
     """OUT may be a link that its owner made; what is inside OUT is made by the run."""
     for name in ("disk", "foreign"):

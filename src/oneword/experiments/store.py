@@ -38,7 +38,7 @@ from oneword.files import make_folder, read_regular, unfinished, write_own
 RESULTS, FORMAT = "results.parquet", "oneword.results/2"
 RUN = "run.json"
 _ABOUT = "oneword.cell"
-_LARGEST = 1 << 30  # bytes of a cell's file
+_LARGEST = 1 << 30  # bytes of a file of either kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def read_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     path = Path(path)
     path = path / RESULTS if path.is_dir() else path
     try:
-        table, about = from_bytes(read_regular(path), path.name)
+        table, about = from_bytes(read_regular(path, _LARGEST), path.name)
     except OSError as error:
         raise FileFormatError(f"expected a table of results, got {path} ({error.strerror})") from None
     if about.get("format") != FORMAT:
@@ -218,6 +218,7 @@ def from_bytes(content: bytes, name: str) -> tuple[pa.Table, dict[str, str]]:
         if not file.schema_arrow.equals(SCHEMA):
             raise FileFormatError(f"expected the columns of a table of results, got others in {name}")
         table = file.read(use_threads=False)
+        table.validate(full=True)  # that texts are UTF-8, for one
         about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         return table.replace_schema_metadata(None), about
     # A file that is not what it was can fail in the reader in any of these ways.

@@ -171,7 +171,7 @@ def _read(path: Path) -> Arrays:
         stored = header.get("__metadata__", {}).get("sha256")
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, MemoryError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else first_line(error)
         raise FileFormatError(f"expected a file of the cache, got {path.name} ({reason})") from None
     if stored != _checksum(arrays):

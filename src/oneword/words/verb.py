@@ -35,6 +35,8 @@ from oneword.words.request import Request
 from oneword.words.windows import Window, check_size, tokens_of, windows_of
 
 DEFAULT = ("attention", "rf", "minilm")  # random attention, a fully connected layer, a trained model
+# How a sum is split among threads decides its last bits, and a search goes on from there.
+DIGITS = "the first 5 of every value; further ones may depend on the number of threads and on the processor"
 RANDOM = "@random"  # after the name of a model: the same architecture with random weights
 
 By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor] | MapSubject | ModelSubject
@@ -301,7 +303,8 @@ class _Jobs:
                 "special tokens change": any(w.context.special[i] for w in self.windows for i in w.positions),
                 "d": self.windows[0].context.d,
             }
-        return about | {name: first[name] for name in ("dtype", "device", "versions") if name in first}
+        made = {name: first[name] for name in ("dtype", "device", "versions") if name in first}
+        return about | made | {"digits": DIGITS}
 
     def _added(self) -> Iterator[str]:
         """The words that the tokenizer put in."""
