@@ -23,6 +23,7 @@ from benchmarks import (
     attack,
     brackets,
     ceilings,
+    fuzz_inputs,
     fuzz_models,
     hard_searches,
     laws,
@@ -71,6 +72,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "reach": reach.measure,
     "laws": _laws,
     "deep_guide": laws.deep_guide,
+    "hostile_inputs": fuzz_inputs.measure,
     "hostile_models": fuzz_models.measure,
 }
 
