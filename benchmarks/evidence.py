@@ -24,6 +24,8 @@ from benchmarks import (
     brackets,
     ceilings,
     first_answer,
+    fuzz_inputs,
+    fuzz_models,
     hard_searches,
     laws,
     learning,
@@ -73,6 +75,8 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "reach": reach.measure,
     "laws": _laws,
     "deep_guide": laws.deep_guide,
+    "hostile_inputs": fuzz_inputs.measure,
+    "hostile_models": fuzz_models.measure,
 }
 
 
@@ -116,7 +120,7 @@ def main(asked: list[str]) -> None:
         about["threads"] = torch.get_num_threads()
         kept = json.loads(FILE.read_text()) if FILE.exists() else {}  # now: another run may have added to it
         kept[name] = {"made_on": about, "seconds": seconds, "numbers": numbers}
-        FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        FILE.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
         print(f"{name}: {seconds} s", flush=True)
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
-import re
 import unicodedata
 
 from oneword.errors import DTypeError, RangeError, TextError
-
-# What a terminal obeys instead of showing it: control characters (ESC, BEL, CR, and C1 such as U+009B), line and
-# paragraph separators, marks that turn the direction of all that follows; and halves of surrogate pairs, which cannot
-# be written at all.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
+from oneword.errors import printable as printable  # errors need it, and so does everybody who prints
 
 
 def check_string(text: object) -> None:
@@ -38,11 +33,6 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def printable(text: str) -> str:
-    """The text with what a terminal would obey instead of showing, line breaks too, written as in Python: \\x1b."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
 def first_line(error: BaseException) -> str:
     """The first line of what an error says; empty if it says nothing."""
     return next(iter(str(error).splitlines()), "").strip()
@@ -55,18 +45,53 @@ def described(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """Any value as it is written in Python, in one short line."""
-    return shortened(one_line(repr(value)))
+    """Any value as it is written in Python, in one short line; a class by its name."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    try:
+        return shortened(printable(one_line(repr(value))))
+    except Exception:  # of a number of thousands of digits, or a repr of one's own
+        return type(value).__name__
 
 
 def whole_number(name: str, value: object) -> int:
-    """The value as an int. Raises RangeError for anything but a whole number; True is none."""
+    """The value as an int. Raises RangeError for anything but a whole number of 64 bits; True is none."""
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)  # type: ignore[arg-type]
+        whole = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise RangeError(f"expected {name} as a whole number, got {shown(value)}: give an int") from None
+    if not -(2**63) <= whole < 2**63:
+        raise RangeError(
+            f"expected {name} as a whole number of at most 64 bits, got {shown(whole)}: give a smaller one"
+        )
+    return whole
+
+
+def number(name: str, value: object, *, finite: bool = True) -> float:
+    """The value as a float. Raises RangeError for anything but a real number, `finite` or not; True is none."""
+    try:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError
+        if math.isfinite(found := float(value)) or not finite:
+            return found
+    except (TypeError, OverflowError):
+        pass
+    raise RangeError(f"expected {name} as a finite number, got {shown(value)}: give a float")
+
+
+def flag(name: str, value: object) -> bool:
+    """The value as a bool. Raises RangeError for anything but True and False, 1 and 0."""
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    raise RangeError(f"expected {name} as True or False, got {shown(value)}: write one of these")
+
+
+def check_function(name: str, value: object) -> None:
+    """Raise RangeError unless the value can be called."""
+    if isinstance(value, type) or not callable(value):
+        raise RangeError(f"expected {name} as a function, got {shown(value)}: give one, or leave it out")
 
 
 def check_floating(dtype: object) -> None:

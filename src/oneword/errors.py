@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+# What a terminal obeys instead of showing it: control characters (ESC, BEL, CR, and C1 such as U+009B), line and
+# paragraph separators, marks that turn the direction of all that follows; and halves of surrogate pairs, which cannot
+# be written at all. XML allows none of them either.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with what a terminal would obey instead of showing, line breaks too, written as in Python: \\x1b.
+
+    Characters of `keep` stay as they are.
+    """
+    return _UNPRINTABLE.sub(
+        lambda found: found[0] if found[0] in keep else found[0].encode("unicode_escape").decode(), text
+    )
 
 
 class OnewordError(Exception):
     """Base of all errors raised on purpose; the command line prints it without a traceback."""
+
+    def __str__(self) -> str:
+        """One line that is safe to print, whatever names and values it repeats."""
+        return printable(super().__str__())
 
 
 class ShapeError(OnewordError):
@@ -24,6 +44,10 @@ class NonFiniteError(OnewordError):
 
 class ZeroNormError(OnewordError):
     """The features of the unchanged text vanish: a relative change is not defined."""
+
+
+class MapError(OnewordError):
+    """A map of one's own fails at the text that it is given; the message repeats what it raised."""
 
 
 class RangeError(OnewordError):
@@ -72,5 +96,5 @@ class ClusterError(OnewordError):
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known name that is spelled most like it; empty if none is."""
-    near = difflib.get_close_matches(str(value), list(known), n=1)
+    near = difflib.get_close_matches(value, list(known), n=1) if isinstance(value, str) and len(value) < 200 else []
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from oneword.checks import check_floating, shown, whole_number
+from oneword.devices import check_device
 from oneword.errors import RangeError
 
 # Rows are drawn in pieces of about this many numbers, so that a float32 matrix never exists in float64 as a whole.
@@ -25,10 +27,19 @@ def resolve_seed(seed: int | None, generator: torch.Generator | None) -> int:
     if seed is not None and generator is not None:
         raise RangeError("expected at most one of seed= and generator=, got both: leave one out")
     if generator is not None:
+        if not isinstance(generator, torch.Generator):
+            raise RangeError(f"expected generator= a torch.Generator, got {shown(generator)}: give one, or seed=")
         return int(torch.randint(2**62, (1,), generator=generator, device=generator.device).item())
-    if seed is not None and seed < 0:
+    seed = 0 if seed is None else whole_number("seed", seed)
+    if seed < 0:
         raise RangeError(f"expected seed >= 0, got {seed}")
-    return int(seed or 0)
+    return seed
+
+
+def like(dtype: torch.dtype, device: torch.device | str) -> Tensor:
+    """An empty tensor of that precision on that device. Raises DTypeError or UnknownNameError where there is none."""
+    check_floating(dtype)
+    return torch.empty(0, dtype=dtype, device=check_device(device))
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
@@ -60,7 +71,7 @@ def normal(
     device: torch.device | str = "cpu",
 ) -> Float[Tensor, "rows columns"]:
     """The matrix of `normal_pieces`, assembled in `dtype` on `device`."""
-    out = torch.empty((rows, columns), dtype=dtype, device=device)
+    out = like(dtype, device).new_empty((rows, columns))
     for band, piece in normal_pieces(rows, columns, scale, seed, *names):
         out[band] = piece.to(dtype=dtype, device=device)
     return out

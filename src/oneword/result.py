@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from oneword.checks import described
+from oneword.checks import described, shown
 from oneword.errors import FileFormatError, RangeError, TextError, UnknownNameError, did_you_mean
 from oneword.files import read_regular, write_own, write_whole
 from oneword.report import table
@@ -181,6 +181,8 @@ class Sensitivity:
 
         Raises FileFormatError if a file cannot be read, or is not what was written.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise FileFormatError(f"expected the name of a result, got {shown(path)}: give the file that save wrote")
         path = Path(path)
         try:
             data = json.loads(read_regular(path))

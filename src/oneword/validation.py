@@ -18,11 +18,14 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from oneword.checks import one_line, shown
+from oneword.checks import one_line, shortened, shown
 from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError, did_you_mean
 from oneword.files import read_named
 
 _LARGEST = 10_000_000  # bytes of a file that people write
+
+
+_LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]++\s*+\.\s*+){64}")  # takes a parser of TOML very long
 
 
 class FileModel(BaseModel):
@@ -44,11 +47,16 @@ def read_toml(file: Path | Traversable, what: str = "a TOML file") -> dict[str, 
     """
     try:
         content = read_named(file, _LARGEST) if isinstance(file, Path) else file.read_bytes()
-        return tomllib.loads(content.decode())
+        text = content.decode()
+        if _LONG_KEY.search(text):
+            raise ValueError("a key of many parts")
+        return tomllib.loads(text)
     except OSError as error:
         raise FileFormatError(f"expected {what}, got {file} ({error.strerror}): check its name") from None
+    except RecursionError:
+        raise FileFormatError(f"expected {what}, got {file.name} (brackets inside brackets): correct it") from None
     except ValueError as error:  # not UTF-8, or not TOML
-        reason = one_line(str(error))
+        reason = shortened(one_line(str(error)), 200)
         raise FileFormatError(f"expected {what}, got {file.name} ({reason}): correct it") from None
 
 
@@ -84,13 +92,13 @@ def _said(cls: type[BaseModel], error: Any) -> tuple[str, str]:
     got = shown(error["input"])
     if error["type"] == "extra_forbidden":
         known = _known(cls, location[:-1])
-        return place, f"expected {', '.join(known)}, got {name!r}{did_you_mean(rest[-1], known)}"
+        return place, f"expected {', '.join(known)}, got {shown(name)}{did_you_mean(rest[-1], known)}"
     if error["type"] == "missing":
         return place, f"expected {name}, got none: add it"
     if error["type"] == "value_error":  # of a validator, which says all itself
         return place, str(error["ctx"]["error"])
     wanted = re.sub(r"^\w+ should ", "to ", error["msg"])
-    return place, f"expected {name or 'the content'} {wanted}, got {got}: correct it"
+    return place, f"expected {shortened(name) or 'the content'} {wanted}, got {got}: correct it"
 
 
 def _tables(location: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:

@@ -10,14 +10,23 @@ import re
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from oneword.checks import shown
-from oneword.errors import NonFiniteError, RangeError, ShapeError, UnknownNameError, ZeroNormError
+from oneword.checks import described, shortened, shown, whole_number
+from oneword.errors import (
+    MapError,
+    NonFiniteError,
+    OnewordError,
+    RangeError,
+    ShapeError,
+    UnknownNameError,
+    ZeroNormError,
+)
 from oneword.text.tokenizer_files import tokenised
 
 Unit = Literal["tokens", "words"]
@@ -79,6 +88,8 @@ class AuditedEncoder:
             return _transformer(model, name)
         found = [getattr(model, each, None) for each in ("vectors", "encode")]
         itself = None if isinstance(model, nn.Module) else model  # which takes tensors, not texts
+        if isinstance(model, type):
+            found, itself = [], None
         call: Any = next(filter(callable, (*found, itself)), None)
         if call is None:
             raise UnknownNameError(
@@ -88,13 +99,16 @@ class AuditedEncoder:
         own = name or str(getattr(model, "name", None) or getattr(model, "__name__", type(model).__name__))
         tokens, longest = getattr(model, "tokens", None), getattr(model, "longest", None)
         describe = getattr(model, "describe", None)
+        about = _asked(own, "describe()", describe) if callable(describe) else {}
+        if not isinstance(about, Mapping):
+            raise ShapeError(f"expected describe() of {own} to give a dict, got {shown(about)}: mend or remove it")
         return cls(
             own,
             call,
-            tokens if callable(tokens) else split_words,
-            sys.maxsize if longest is None else int(longest),
+            partial(_tokens, own, tokens) if callable(tokens) else split_words,
+            sys.maxsize if longest is None else whole_number(f"longest of {own}", longest),
             "tokens" if callable(tokens) else "words",
-            {"model": own, **(describe() if callable(describe) else {})},
+            {"model": own, **about},
         )
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -102,7 +116,9 @@ class AuditedEncoder:
 
         Raises ShapeError, NonFiniteError or ZeroNormError.
         """
-        found = np.asarray(self.vectors(list(texts)), dtype=np.float64)
+        given = _asked(self.name, f"the vectors of {len(texts)} texts", self.vectors, list(texts))
+        given = given.detach().cpu() if hasattr(given, "detach") else given  # a tensor
+        found = _asked(self.name, f"one vector for each of {len(texts)} texts", np.asarray, given, dtype=np.float64)
         if found.ndim != 2 or len(found) != len(texts):
             raise ShapeError(f"expected one vector for each of {len(texts)} texts, got {found.shape} from {self.name}")
         bad = int((~np.isfinite(found).all(axis=1)).sum())
@@ -115,6 +131,25 @@ class AuditedEncoder:
                 "is not defined; choose another output"
             )
         return found
+
+
+def _asked(name: str, what: str, function: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """What an encoder of one's own answers; what it raises instead, in one line."""
+    try:
+        return function(*given, **options)
+    except OnewordError:
+        raise
+    except Exception as error:
+        got = shortened(described(error), 200)
+        raise MapError(f"expected {what} from {name}, got {got}: mend the encoder, or give another") from error
+
+
+def _tokens(name: str, tokens: Callable[[str], Any], text: str) -> tuple[Hashable, ...]:
+    """The tokens of a text as a tuple."""
+    found = _asked(name, "the tokens of a text", tokens, text)
+    if not isinstance(found, Sequence) or not all(isinstance(each, Hashable) for each in found):
+        raise ShapeError(f"expected tokens(text) of {name} as a list of tokens, got {shown(found)}: return one")
+    return tuple(found)
 
 
 def load_encoder(name: str, **options: Any) -> AuditedEncoder:

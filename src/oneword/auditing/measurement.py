@@ -38,18 +38,21 @@ LENGTHS = (16, 32, 64, 128)
 TEXTS = 30  # with these lengths a model of six layers answers in less than half a minute, even on one core
 
 
+_MOST = 1_000_000_000  # of what is counted: enough for every text, and a number that arrays can have
+
+
 class Settings(FileModel):
     """The parameters of an audit; `ow.audit` explains them."""
 
-    lengths: Annotated[tuple[Annotated[int, Field(ge=4)], ...], Field(strict=False, min_length=1)] = LENGTHS
-    most_texts: Annotated[int, Field(ge=1)] = TEXTS
+    lengths: Annotated[tuple[Annotated[int, Field(ge=4, le=_MOST)], ...], Field(strict=False, min_length=1)] = LENGTHS
+    most_texts: Annotated[int, Field(ge=1, le=_MOST)] = TEXTS
     edits: Annotated[tuple[str, ...], Field(strict=False)] | None = None
-    each: Annotated[int, Field(ge=1)] = 1
+    each: Annotated[int, Field(ge=1, le=_MOST)] = 1
     share: Annotated[float, Field(ge=0.01, le=0.999)] = 0.95
     noise_quantile: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-    resamples: Annotated[int, Field(ge=99)] = 1999
-    examples: Annotated[int, Field(ge=0)] = 3
-    seed: Annotated[int, Field(ge=0)] = 0
+    resamples: Annotated[int, Field(ge=99, le=1_000_000)] = 1999
+    examples: Annotated[int, Field(ge=0, le=_MOST)] = 3
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
     @property
     def bootstrap(self) -> dict[str, int]:

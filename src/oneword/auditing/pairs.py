@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from typing import Any
 from pydantic import field_validator
 
 from oneword.auditing.edits import NOISE, RULES, SIGNAL, Edit, Kind, difference
+from oneword.checks import shortened, shown
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
-from oneword.text.tables import SUFFIXES, Skipped, Table, parsed
+from oneword.files import read_named
+from oneword.text.tables import MOST_BYTES, SUFFIXES, Skipped, Table, parsed
 from oneword.validation import FileModel, read_model
 
 NEEDED = ("text", "edited", "kind")
@@ -34,7 +36,7 @@ class PairRow(FileModel):
     def _signal_or_noise(cls, value: object) -> str:
         kind = str(value).strip().lower()
         if kind not in OWN:
-            raise UnknownNameError(f"expected kind signal or noise, got {value!r}{did_you_mean(kind, OWN)}")
+            raise UnknownNameError(f"expected kind signal or noise, got {shown(value)}{did_you_mean(kind, OWN)}")
         return kind
 
     @field_validator("type", mode="before")
@@ -67,7 +69,7 @@ class Pairs:
         if suffix not in SUFFIXES or suffix == ".txt":
             raise FileFormatError(f"expected pairs as .csv, .tsv, .jsonl or .parquet, got {path.name}: convert it")
         try:
-            content = path.read_bytes()
+            content = read_named(path, MOST_BYTES)
         except OSError as error:
             raise FileFormatError(f"expected a file of pairs, got {path} ({error.strerror}): check its name") from None
         table = parsed(content, suffix, {*NEEDED, "type"}, path.name)
@@ -81,7 +83,10 @@ class Pairs:
             return given
         if isinstance(given, str | os.PathLike):
             return cls.read(Path(given))
-        edits = tuple(given or ())
+        edits = tuple(given) if isinstance(given, Iterable) else () if given is None else (given,)
+        wrong = [edit for edit in edits if not isinstance(edit, Edit)]
+        if wrong:
+            raise FileFormatError(f"expected pairs= a file of pairs or a list of Edit, got {shown(wrong[0])}: give one")
         return cls("pairs", edits, Skipped.at({}, rows=len(edits), unit="row"))
 
     @property
@@ -95,7 +100,7 @@ def _check_columns(table: Table, name: str) -> None:
         hints = "".join(did_you_mean(column, table.names) for column in missing[:1])
         raise FileFormatError(
             f"expected columns {', '.join(NEEDED)} in {name}, got no {', no '.join(missing)} among "
-            f"{', '.join(table.names) or 'no columns'}: rename them{hints}"
+            f"{shortened(', '.join(table.names), 200) or 'no columns'}: rename them{hints}"
         )
     twice = [column for column in (*NEEDED, "type") if table.names.count(column) > 1]
     if twice:
@@ -116,7 +121,8 @@ def _usable(table: Table, name: str) -> tuple[tuple[Edit, ...], Skipped]:
         edit = read_model(PairRow, line, where).edit
         if kinds.setdefault(edit.type, edit.kind) != edit.kind:
             raise FileFormatError(
-                f"expected type {edit.type!r} as {kinds[edit.type]} everywhere, got {edit.kind} in {where}: rename it"
+                f"expected type {shown(edit.type)} as {kinds[edit.type]} everywhere, got {edit.kind} in {where}: "
+                "rename it"
             )
         found.append(edit)
     skipped = Skipped.at({**table.lost, **lost}, rows=len(table.places) + sum(map(len, table.lost.values())),

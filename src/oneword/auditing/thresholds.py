@@ -21,6 +21,7 @@ import pandas as pd
 from pydantic import Field
 
 from oneword.auditing.edits import NOISE, SIGNAL, Kind
+from oneword.checks import printable, shown
 from oneword.errors import RangeError, UnknownNameError, did_you_mean
 from oneword.validation import FileModel, read_model, read_toml
 
@@ -54,6 +55,8 @@ class Thresholds(FileModel):
         if isinstance(given, str | os.PathLike):
             path = Path(given)
             return read_model(cls, read_toml(path, "thresholds as TOML"), path.name)
+        if not (given is None or isinstance(given, Mapping)):
+            raise RangeError(f"expected thresholds= a dict or a TOML file, got {shown(given)}: write {{'auc': {{…}}}}")
         return read_model(cls, {} if given is None else dict(given), "thresholds")
 
     @classmethod
@@ -76,7 +79,9 @@ class Thresholds(FileModel):
             elif equals and value in ("true", "false") and name in ("certain", "fail_deaf"):
                 found[name] = value == "true"
             else:
-                raise RangeError(f"expected a threshold as auc.negation=0.7 or the name of a .toml file, got {line!r}")
+                raise RangeError(
+                    f"expected a threshold as auc.negation=0.7 or the name of a .toml file, got {shown(line)}"
+                )
         return cls(**found)
 
     @property
@@ -157,7 +162,7 @@ def _number(value: str, line: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise RangeError(f"expected a number in the threshold {line!r}, got {value!r}: correct it") from None
+        raise RangeError(f"expected a number in the threshold {shown(line)}, got {shown(value)}: correct it") from None
 
 
 # JUnit ----------------------------------------------------------------------------------------------------------------
@@ -168,13 +173,13 @@ def junit(verdicts: pd.DataFrame, seconds: float) -> bytes:
     about = {"name": "oneword audit", **_counts(verdicts), "time": f"{seconds:.1f}"}
     root = ElementTree.Element("testsuites", about)
     for model, some in verdicts.groupby("model", sort=False):
-        name = _plain(str(model))
+        name = printable(str(model))
         suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_counts(some), "errors": "0"})
         for line in some.to_dict("records"):
-            what = {"classname": f"oneword.audit.{name}", "name": _plain(line["what"])}
+            what = {"classname": f"oneword.audit.{name}", "name": printable(line["what"])}
             case = ElementTree.SubElement(suite, "testcase", what)
             if not line["passed"]:
-                failure = ElementTree.SubElement(case, "failure", message=_plain(line["why"]), type="threshold")
+                failure = ElementTree.SubElement(case, "failure", message=printable(line["why"]), type="threshold")
                 known = [name for name in ("wanted", "got", "low", "high") if not math.isnan(line[name])]
                 failure.text = ", ".join(f"{name} {line[name]:.6g}" for name in known)
     ElementTree.indent(root)
@@ -183,8 +188,3 @@ def junit(verdicts: pd.DataFrame, seconds: float) -> bytes:
 
 def _counts(verdicts: pd.DataFrame) -> dict[str, str]:
     return {"tests": str(len(verdicts)), "failures": str(int((~verdicts["passed"].astype(bool)).sum()))}
-
-
-def _plain(text: str) -> str:
-    """The text without characters that XML does not allow."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

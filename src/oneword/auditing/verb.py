@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -18,6 +18,7 @@ from oneword.auditing.measurement import COLUMNS, LENGTHS, TEXTS, Plan, Settings
 from oneword.auditing.pairs import Pairs
 from oneword.auditing.result import Audit
 from oneword.auditing.thresholds import VERDICTS, Thresholds, verdicts
+from oneword.checks import check_function, shown
 from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.progress import Progress, part, silent
 from oneword.validation import read_model
@@ -87,11 +88,14 @@ def audit(
         "noise_quantile": noise_quantile, "resamples": resamples, "examples": examples, "seed": seed,
     }  # fmt: skip
     settings = read_model(Settings, numbers, "audit")
+    check_function("progress", progress)
     wanted, own = Thresholds.of(thresholds), Pairs.of(pairs)
     judged, beside = encoders_of(model), encoders_of(references)
     everyone = [*judged, *beside]
     _check_names(judged, everyone)
     kinds = _kinds(settings, own.edits)
+    if not kinds:
+        raise RangeError("expected at least one type of edit, or pairs, got none: name some, or leave edits out")
     wanted.check(kinds, lengths_within(judged[0], settings.lengths))
     given = _texts(texts, own)
     chosen = measurement.sample_texts(given, judged[0], settings.lengths, settings.most_texts, settings.seed)
@@ -146,12 +150,17 @@ def _texts(given: Sequence[str] | Corpus | None, pairs: Pairs) -> Sequence[str]:
     """The given texts, else those of the pairs, else the embedded reviews."""
     from oneword.text.corpora import Corpus
 
-    if isinstance(given, str):
-        raise TextError("expected a list of texts, got one string: write ['one text', …]")
     if isinstance(given, Corpus):
         return given.texts
+    if given is not None and (isinstance(given, str) or not isinstance(given, Iterable)):
+        got = "one string" if isinstance(given, str) else shown(given)
+        raise TextError(f"expected a list of texts, got {got}: write ['one text', …]")
     if given is not None or pairs.edits:
-        return given or pairs.texts
+        texts = [] if given is None else list(given)
+        wrong = [text for text in texts if not isinstance(text, str)]
+        if wrong:
+            raise TextError(f"expected texts as strings, got {shown(wrong[0])}: write ['one text', …]")
+        return texts or pairs.texts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows that cannot be used are skipped, which matters to no audit
         return Corpus.load().texts

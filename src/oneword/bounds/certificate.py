@@ -6,7 +6,6 @@ makes it known, inside this package or outside.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
@@ -16,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from oneword.checks import number
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.base import Probe
 from oneword.progress import Progress, silent
@@ -38,8 +38,9 @@ class Certify:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        in_time = self.seconds is None or 0 <= self.seconds < math.inf
-        if not (self.target >= 1 and 0 <= self.work < math.inf and in_time):
+        target, work = number("target", self.target), number("work", self.work)
+        seconds = 0.0 if self.seconds is None else number("seconds", self.seconds)
+        if not (target >= 1 and work >= 0 and seconds >= 0):
             raise RangeError(
                 "expected Certify(target ≥ 1, work ≥ 0, seconds ≥ 0 or None), all finite, "
                 f"got target = {self.target}, work = {self.work}, seconds = {self.seconds}"

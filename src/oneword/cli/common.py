@@ -113,7 +113,9 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         table.to_parquet(content, index=False)
         write_whole(path, content.getvalue())
     else:
-        write_whole(path, table.to_csv(index=False).encode())
+        from oneword.report.table import to_csv
+
+        write_whole(path, to_csv(table).encode())
 
 
 def command_line() -> str:

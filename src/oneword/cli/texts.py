@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from oneword.errors import FileFormatError, RangeError, TextError
+from oneword.errors import FileFormatError, RangeError, TextError, UnknownNameError
+from oneword.files import read_named
 
 ONE_TEXT = (
     "expected one text, got none or several: give it in quotes, or --file F, or --gaussian N,D, or pipe it in; "
@@ -50,7 +51,10 @@ def _of_file(file: Path, column: str | None) -> list[str]:
 
     if not file.is_file():
         raise FileFormatError(f"expected a file of texts, got {file}: there is no such file")
-    return list(Corpus.load(str(file), text=column or "text", label=None).texts)
+    try:
+        return list(Corpus.load(str(file), text=column or "text", label=None).texts)
+    except UnknownNameError as error:  # a column that is not there
+        raise UnknownNameError(f"{error}; on the command line with --column") from None
 
 
 def _lines(content: str, whole: bool) -> list[str]:
@@ -63,7 +67,7 @@ def _lines(content: str, whole: bool) -> list[str]:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return read_named(file, 1_000_000_000).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileFormatError(

@@ -31,6 +31,7 @@ from pydantic import Field, field_validator, model_validator
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from oneword.checks import shown
 from oneword.errors import RangeError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.progress import Progress, silent
@@ -141,12 +142,12 @@ class Prompt(FileModel):
     def _different(cls, values: object, info: Any) -> object:
         if not isinstance(values, list | tuple) or not all(isinstance(each, str) and each.strip() for each in values):
             example = '["positive", "negative"]'
-            raise ValueError(f"expected {info.field_name} as a list of words, got {values!r}: write {example}")
+            raise ValueError(f"expected {info.field_name} as a list of words, got {shown(values)}: write {example}")
         if (len(values) < 2 and info.field_name == "words") or len(set(values)) < len(values):
             wanted = f"{info.field_name} of at least 2 different words"
-            raise ValueError(f"expected {wanted}, got {list(values)}: add others")
+            raise ValueError(f"expected {wanted}, got {shown(list(values))}: add others")
         if len(values) == 1:
-            raise ValueError(f"expected answers to choose from, got {values[0]!r} alone: give two, or none")
+            raise ValueError(f"expected answers to choose from, got {shown(values[0])} alone: give two, or none")
         return values
 
     @property

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from oneword._version import versions
-from oneword.checks import check_string, shown
+from oneword.checks import check_string, shown, whole_number
 from oneword.comparison.answers import Answers, has_next_token, next_token
 from oneword.comparison.changes import Pair, heads_table, layers_table, pair_words, words_table
 from oneword.comparison.result import Comparison
@@ -59,6 +59,9 @@ def compare(
     """  # noqa: E501 (a table has one line an argument)
     for text in (a, b):
         check_string(text)
+    if not (encoder is None or isinstance(encoder, Encoder)):
+        raise UnknownNameError(f"expected encoder= an Encoder or None, got {shown(encoder)}: see Encoder.load")
+    top = whole_number("top", top)
     if isinstance(by, TransformerFeatures):
         return _by_model(by, a, b, top)
     if isinstance(by, AttentionFeatures):

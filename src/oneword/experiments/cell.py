@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
-from oneword.checks import whole_number
+from oneword.checks import shown, whole_number
 from oneword.errors import RangeError, UnknownNameError, did_you_mean
 from oneword.experiments.own_maps import OwnMap
 from oneword.maps.activations import ACTIVATIONS
@@ -164,7 +164,7 @@ def choice(name: str, value: object, known: Iterable[str]) -> str:
     names = [str(name) for name in known]
     if isinstance(value, str) and value in names:
         return value
-    raise UnknownNameError(f"expected {name} out of {', '.join(names)}, got {value!r}{did_you_mean(value, names)}")
+    raise UnknownNameError(f"expected {name} out of {', '.join(names)}, got {shown(value)}{did_you_mean(value, names)}")
 
 
 def whole(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> int:
@@ -172,7 +172,7 @@ def whole(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> in
     number = whole_number(name, value)
     if not least <= number <= most:
         above = "" if most == (1 << 63) - 1 else f" and ≤ {most}"
-        raise RangeError(f"expected {name} a whole number ≥ {least}{above}, got {value!r}")
+        raise RangeError(f"expected {name} a whole number ≥ {least}{above}, got {shown(value)}")
     return number
 
 
@@ -181,19 +181,19 @@ def real(name: str, value: object, least: float, most: float = math.inf) -> floa
     number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not (least <= number <= most and math.isfinite(number)):
         above = f" and ≤ {most:g}" if math.isfinite(most) else ""
-        raise RangeError(f"expected {name} a number ≥ {least:g}{above}, got {value!r}")
+        raise RangeError(f"expected {name} a number ≥ {least:g}{above}, got {shown(value)}")
     return number
 
 
 def several(name: str, values: object) -> Sequence[Any]:
     """A list."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise RangeError(f"expected {name} as a list, got {values!r}: write [{values!r}]")
+        raise RangeError(f"expected {name} as a list, got {shown(values)}: write [{shown(values)}]")
     return values
 
 
 def name_or_path(name: str, value: object) -> str:
     """A text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise RangeError(f"expected {name} as a name or a path, got {value!r}")
+        raise RangeError(f"expected {name} as a name or a path, got {shown(value)}")
     return value

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from oneword.checks import described
+from oneword.checks import check_function, described, shown
 from oneword.errors import CellError, FileFormatError, MemoryLimitError, MissingExtraError
 from oneword.experiments import store
 from oneword.experiments import workers as processes
@@ -150,7 +150,10 @@ def sweep(
     """
     given = {"maps": maps, "n": n, "d": d, "trials": trials, "words_from": words_from, **more}
     cells = grid("sensitivity", given, trust_code=trust_code)
+    check_function("progress", progress)
     if out is not None:
+        if not isinstance(out, str | os.PathLike):
+            raise FileFormatError(f"expected out= the name of a folder, got {shown(out)}: give one, or None")
         return run(cells, out, workers=workers, cluster=cluster, progress=progress)
     with tempfile.TemporaryDirectory(prefix="oneword-") as folder:
         return run(cells, folder, workers=workers, cluster=cluster, progress=progress)

@@ -19,6 +19,7 @@ once may be written with single brackets. A map of one's own is "package.module:
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -121,6 +122,7 @@ def _overridden(kind: str, table: Mapping[str, Any], override: Mapping[str, Any]
 # What a person writes, and the field of a cell it is.
 _NAMES = {"maps": "map", "depth": "depths", "trials": "trial"}
 _WHOLE_LISTS = ("depths", "sentences", "trainings", "objectives", "frontier")  # one value of a cell, not one cell each
+MOST_CELLS = 100_000  # of one grid
 TRIALS = {"sensitivity": 10}  # as many as the paper; one of any other kind
 
 
@@ -152,6 +154,9 @@ def grid(kind: str, given: Mapping[str, Any], *, trust_code: bool = False) -> li
     for name, field in _written(kind).items():
         if field.default is MISSING and field.name not in values:
             raise RangeError(f"expected a value or a list of {name}, got none")
+    many = math.prod(map(len, values.values()))
+    if many > MOST_CELLS:
+        raise RangeError(f"expected at most {MOST_CELLS:,} cells in a grid, got {many:.3g}: give shorter lists")
     cells: dict[str, Cell] = {}
     used: set[str] = set()
     for choice in product(*values.values()):
@@ -161,14 +166,14 @@ def grid(kind: str, given: Mapping[str, Any], *, trust_code: bool = False) -> li
         cells.setdefault(cell.key, cell)
     for name in given:
         if _NAMES.get(name, name) not in used:
-            raise RangeError(f"expected {name} where a map or words need it, got {given[name]!r}: leave it out")
+            raise RangeError(f"expected {name} where a map or words need it, got {shown(given[name])}: leave it out")
     return list(cells.values())
 
 
 def _values(name: str, value: Any) -> list[Any]:
     """The values that a key runs through."""
     if name == "trials":
-        return list(range(whole("trials", value, 1)))
+        return list(range(whole("trials", value, 1, MOST_CELLS)))
     value = value.tolist() if hasattr(value, "tolist") else value  # an array
     if _NAMES.get(name, name) in _WHOLE_LISTS:
         return [tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)]

@@ -25,7 +25,7 @@ import pyarrow as pa
 import torch
 from threadpoolctl import threadpool_limits
 
-from oneword.checks import described
+from oneword.checks import described, shown
 from oneword.errors import ClusterError, FileFormatError, OnewordError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cells import from_dict
@@ -191,7 +191,9 @@ def remote_cluster(address: str) -> Iterator[Client]:
         try:
             client = dask().Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, TimeoutError, ValueError, TypeError) as error:
-            raise ClusterError(f"expected a Dask scheduler at {address}, got none ({described(error)})") from None
+            raise ClusterError(
+                f"expected a Dask scheduler at {shown(address)}, got none ({described(error)})"
+            ) from None
         with client:
             _check_workers(client, address)
             yield client

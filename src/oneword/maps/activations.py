@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from oneword.checks import shown
 from oneword.errors import DTypeError, RangeError, ShapeError, UnknownNameError, did_you_mean
 
 
@@ -109,4 +110,4 @@ def activation(spec: str | Activation | Callable[[Tensor], Tensor]) -> Activatio
         raise UnknownNameError(f"expected an activation among {', '.join(ACTIVATIONS)}, got {spec!r}{hint}")
     if callable(spec):
         return Activation(getattr(spec, "__name__", type(spec).__name__), spec)
-    raise UnknownNameError(f"expected the name of an activation, an Activation or a callable, got {spec!r}")
+    raise UnknownNameError(f"expected the name of an activation, an Activation or a callable, got {shown(spec)}")

@@ -15,6 +15,7 @@ from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.attention_probe import AttentionProbe, RescoredProbe
 from oneword.maps.base import FeatureMap, check_matches, check_tensor
 from oneword.maps.scores import GroupedScore, Score, Softmax, score
+from oneword.memory import check_memory
 from oneword.random import normal, resolve_seed
 from oneword.text.context import check_finite
 
@@ -53,6 +54,7 @@ class AttentionFeatures(FeatureMap):
         d = whole_number("d", d)
         if d < 1:
             raise RangeError(f"expected d of at least 1, got {d}")
+        check_memory(8 * d * d, f"W of {d:,} × {d:,}")
         seed = resolve_seed(seed, generator)
         return cls(normal(d, d, 1 / math.sqrt(d), seed, "W", dtype=dtype, device=device), score=score, seed=seed)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, final
 
@@ -17,7 +18,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, ZeroNormError
+from oneword.checks import described, shortened, shown
+from oneword.errors import (
+    DTypeError,
+    MapError,
+    NonFiniteError,
+    OnewordError,
+    RangeError,
+    ShapeError,
+    UnknownNameError,
+    ZeroNormError,
+)
 from oneword.sets.constraints import Ball, Constraint
 from oneword.text.context import Context, check_text
 
@@ -149,6 +160,11 @@ class ModuleFeatures(FeatureMap):
 
     def __init__(self, function: Callable[[Tensor], Tensor], *, batched: bool = False) -> None:
         super().__init__()
+        if isinstance(function, type) or not callable(function):
+            raise UnknownNameError(
+                "expected a map: a FeatureMap, an nn.Module, a function X ↦ φ(X), or a name such as 'attention', got "
+                f"{shown(function)}: give an object that can be called"
+            )
         self.function = function
         self.batched = batched
 
@@ -162,7 +178,7 @@ class ModuleFeatures(FeatureMap):
         # Copies: a function that writes into its input (relu_) would change the text of everyone else.
         if self.batched or X.ndim == 2:
             return self.function(X.clone(memory_format=torch.contiguous_format))
-        return torch.stack([self.function(x.clone()) for x in X])
+        return torch.stack(_alike([self.function(x.clone()) for x in X]))
 
     def describe(self) -> Mapping[str, Any]:
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
@@ -177,16 +193,21 @@ class ForwardProbe(Probe):
         self.phi = phi
         self.X = check_text(X).detach()
         with torch.no_grad():
-            self.clean, again = phi(self.X.clone()), phi(self.X.clone())  # copies: φ may write into what it is given
-        if not isinstance(self.clean, Tensor):
-            raise ShapeError(f"expected φ(X) as one tensor, got {type(self.clean).__name__}: wrap the map")
+            # Copies: φ may write into what it is given.
+            self.clean, again = _alike([called(phi, self.X.clone()), called(phi, self.X.clone())])
         self.norm = feature_norm(self.clean)
         if not torch.allclose(self.clean, again, rtol=1e-6):
             raise RangeError("expected a deterministic map, got two different φ(X): call .eval() if it has dropout")
         self._kept_for_gradient = bytes_kept(phi, self.X)
 
     def features(self, y: Tensor, i: Tensor) -> Tensor:
-        return self.phi(replace_rows(self.X, y, i))
+        features = called(self.phi, replace_rows(self.X, y, i))
+        if features.shape != (len(i), *self.clean.shape):
+            raise ShapeError(
+                f"expected features of shape {(len(i), *self.clean.shape)} for {len(i)} texts at once, got "
+                f"{tuple(features.shape)}: let the map take a batch (b, n, d)"
+            )
+        return features
 
     def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
         return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
@@ -207,8 +228,69 @@ def bytes_kept(phi: FeatureMap, X: Float[Tensor, "n d"]) -> int:
         return t
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda t: t):
-        phi(X.clone().requires_grad_(True).clone())  # once more: no one may write into a leaf
+        called(phi, X.clone().requires_grad_(True).clone())  # once more: no one may write into a leaf
     return kept
+
+
+# Maps of one's own ----------------------------------------------------------------------------------------------------
+
+
+def called(phi: FeatureMap, X: Float[Tensor, "*batch n d"]) -> Tensor:
+    """φ(X), refused in one line if the map is one's own and fails, or gives anything but one tensor of real numbers."""
+    with blaming(phi, X):
+        features = phi(X)
+    if not isinstance(features, Tensor):
+        got = type(features).__name__
+        raise ShapeError(f"expected φ(X) as one tensor, got {got}: wrap the map, so that it returns one")
+    if not features.is_floating_point():
+        raise DTypeError(f"expected features φ(X) in floating point, got {features.dtype}: return real numbers")
+    return features
+
+
+@contextmanager
+def blaming(own: FeatureMap | Probe, X: Float[Tensor, "*batch n d"]) -> Iterator[None]:
+    """What a map or a Probe from outside the package raises, as an error of one line that says so."""
+    try:
+        yield
+    except OnewordError:
+        raise
+    except Exception as error:
+        if type(own).__module__.startswith("oneword.") and not isinstance(own, ModuleFeatures):
+            raise  # a fault of this package
+        raise _failure(own, X, error) from error
+
+
+def _failure(own: FeatureMap | Probe, X: Tensor, error: Exception) -> OnewordError:
+    """What to raise for a map that fails at X. One that works in another precision has its weights in that."""
+    said = f"expected a map for X of shape {tuple(X.shape)} in {X.dtype}, got {shortened(described(error), 200)}"
+    other = torch.float32 if X.dtype == torch.float64 else torch.float64
+    if _works(own, X.to(other)):
+        remedy = f"build its weights in X.dtype, or give the text in {other} (dtype={other} where it is encoded)"
+        return DTypeError(f"{said}: it takes {other}; {remedy}")
+    if X.ndim > 2 and _works(own, X[0]):
+        return MapError(f"{said}: let it take a batch (b, n, d), or wrap it as ModuleFeatures")
+    return MapError(f"{said}: give it texts of the width that it takes, or mend it")
+
+
+def _works(own: FeatureMap | Probe, X: Tensor) -> bool:
+    if not isinstance(own, FeatureMap):
+        return False
+    try:
+        with torch.no_grad():
+            own(X)
+    except Exception:  # whatever it is
+        return False
+    return True
+
+
+def _alike(features: list[Tensor]) -> list[Tensor]:
+    """Features of several texts of one size, which have one shape; what is no tensor is refused by `called`."""
+    shapes = list(dict.fromkeys(tuple(each.shape) for each in features if isinstance(each, Tensor)))
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"expected features φ(X) of one shape for all texts of that size, got {shapes[0]} and {shapes[1]}: pad them"
+        )
+    return features
 
 
 def replace_rows(X: Float[Tensor, "n d"], y: Tensor, i: Tensor) -> Float[Tensor, "b n d"]:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -81,8 +80,3 @@ def check_sizes(n: int, d: int, k: int) -> None:
 def gaussian_scale(fan_in: int, beta: float = 1.0) -> float:
     """Standard deviation of entries N(0, β/fan_in)."""
     return math.sqrt(beta / fan_in)
-
-
-def empty_like_map(dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """Carries a map's dtype and device before there are weights."""
-    return torch.empty(0, dtype=dtype, device=device)

@@ -28,6 +28,8 @@ from oneword.text.sources import Package
 TRANSFORMERS = Package("transformers", "transformers", "hub")
 # What a model may lack and still be whole: heads, as long as nobody asks for what they make.
 _SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
+# Families for which transformers loads kernels from a hub, where there is a GPU.
+_FETCHED = ("mra", "rwkv", "yoso")
 # A head is not larger than the rest of the model, and a small one is always allowed. The same of what is no parameter,
 # tables of positions for example.
 _MORE_NUMBERS = 2**22
@@ -65,6 +67,9 @@ def _config(transformers: Any, folder: ModelFolder) -> Any:
         raise FileFormatError(
             f"expected a model that transformers knows, got {shown(kind)} in {folder.name}{needs}: choose another model"
         )
+    if kind in _FETCHED:
+        got = f"{kind}, whose layers transformers fetches as compiled code: choose another model"
+        raise FileFormatError(f"expected a model in {folder.name} that transformers brings along, got {got}")
     family = transformers.CONFIG_MAPPING[kind]
     taken = next((key for key in settings if callable(getattr(family, key, None))), None)
     if taken is not None:

@@ -16,11 +16,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from oneword.checks import whole_number
+from oneword.checks import flag, whole_number
 from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.base import FeatureMap, check_matches, check_tensor
 from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.scores import Score, Softmax, score
+from oneword.memory import check_memory
 from oneword.random import normal, resolve_seed
 from oneword.text.context import check_finite
 
@@ -94,11 +95,16 @@ class MultiHeadAttention(FeatureMap):
                 f"expected d ≥ 1, heads ≥ 1 and head_width ≥ 1, got d = {d}, heads = {heads}, "
                 f"head_width = {head_width}: give fewer heads or a head_width"
             )
+        check_memory(32 * d * heads * head_width, f"{heads:,} heads of {d:,} × {head_width:,}")
         seed = resolve_seed(seed, generator)
         drawn = partial(normal, d, head_width, 1 / math.sqrt(d), seed, dtype=dtype, device=device)
         W_Q, W_K, W_V = (torch.stack([drawn(name, h) for h in range(heads)]) for name in ("W_Q", "W_K", "W_V"))
         width = heads * head_width
-        W_O = normal(width, d, 1 / math.sqrt(width), seed, "W_O", dtype=dtype, device=device) if output else None
+        W_O = (
+            normal(width, d, 1 / math.sqrt(width), seed, "W_O", dtype=dtype, device=device)
+            if flag("output", output)
+            else None
+        )
         return cls(W_Q, W_K, W_V, W_O, causal=causal, score=score, seed=seed)
 
     @property

@@ -17,14 +17,14 @@ from jaxtyping import Float, Int
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
-from oneword.checks import whole_number
+from oneword.checks import number, whole_number
 from oneword.errors import RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
 from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, check_tensor, feature_norm
-from oneword.maps.blocks import Blocks, bands, check_sizes, empty_like_map, gaussian_scale
+from oneword.maps.blocks import Blocks, bands, check_sizes, gaussian_scale
 from oneword.maps.jacobian import leading_eigenvectors
 from oneword.memory import check_memory
-from oneword.random import normal, resolve_seed
+from oneword.random import like, normal, resolve_seed
 from oneword.text.context import check_finite
 
 
@@ -118,8 +118,8 @@ class RandomFeatures(LayeredFeatures):
         """Blocks of V are drawn when they are needed, from (seed, block)."""
         check_sizes(n, d, 1 if k is None else k)
         scale = gaussian_scale(n * d)
-        like = empty_like_map(dtype, device)
-        blocks = Blocks(n, d, n * d if k is None else k, scale, resolve_seed(seed, generator), like)
+        weights = like(dtype, device)
+        blocks = Blocks(n, d, n * d if k is None else k, scale, resolve_seed(seed, generator), weights)
         phi = cls.__new__(cls)
         LayeredFeatures.__init__(phi, blocks, (), _activation(activation), {})
         return phi
@@ -164,13 +164,13 @@ class DeepRandomFeatures(LayeredFeatures):
         """Layers are keyed by (seed, layer): a deeper map of the same seed continues a shallower one."""
         check_sizes(n, d, 1 if k is None else k)
         depth = whole_number("depth", depth)
-        if depth < 1 or beta <= 0:
+        if depth < 1 or number("beta", beta) <= 0:
             raise RangeError(f"expected depth ≥ 1 and β > 0, got depth = {depth}, β = {beta}")
         k = n * d if k is None else k
         seed = resolve_seed(seed, generator)
-        like = empty_like_map(dtype, device)
-        check_memory((depth - 1) * k * k * like.element_size(), f"{depth - 1} layers of {k:,} × {k:,} in {dtype}")
-        blocks = Blocks(n, d, k, gaussian_scale(n * d, beta), seed, like)
+        weights = like(dtype, device)
+        check_memory((depth - 1) * k * k * weights.element_size(), f"{depth - 1} layers of {k:,} × {k:,} in {dtype}")
+        blocks = Blocks(n, d, k, gaussian_scale(n * d, beta), seed, weights)
         scale = gaussian_scale(k, beta)
         layers = [normal(k, k, scale, seed, "V", layer, dtype=dtype, device=device) for layer in range(2, depth + 1)]
         phi = cls.__new__(cls)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oneword.checks import shown
 from oneword.errors import RangeError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def find(name: str) -> tuple[NamedMap, int | None]:
         if int(depth) < 1:
             raise RangeError(f"expected a depth of at least 1, got {name!r}: write {family}-3, for example")
         return MAPS[family], int(depth)
-    raise UnknownNameError(f"expected a map out of {names()}, got {name!r}{similar_to(name)}")
+    raise UnknownNameError(f"expected a map out of {names()}, got {shown(name)}{similar_to(name)}")
 
 
 def is_map(name: str) -> bool:

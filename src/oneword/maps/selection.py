@@ -37,7 +37,7 @@ class Selection:
 
         Raises UnknownNameError, RangeError or FileFormatError where the model does not have it.
         """
-        if output not in OUTPUTS:
+        if not isinstance(output, str) or output not in OUTPUTS:
             raise UnknownNameError(f"expected output out of {', '.join(OUTPUTS)}, got {shown(output)}")
         chosen, last = OUTPUTS[output], layers_of(checkpoint)
         where = last if layer is None else whole_number("layer", layer)
@@ -111,6 +111,8 @@ def layers_of(checkpoint: Checkpoint) -> int:
 
 def part_of(checkpoint: Checkpoint, name: str) -> nn.Module:
     """A part of the model by its name, counted from the bare model or from the one with its head."""
+    if not isinstance(name, str):
+        raise UnknownNameError(f"expected module= the name of a part of {checkpoint.name}, got {shown(name)}")
     parts = dict(checkpoint.model.named_modules()) | dict(checkpoint.base.named_modules())
     if name in parts and name:
         prefix = getattr(checkpoint.model, "base_model_prefix", "")

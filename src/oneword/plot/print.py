@@ -20,7 +20,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from oneword.checks import shortened
+from oneword.checks import printable, shortened
 from oneword.files import write_own
 from oneword.plot.description import Axis, Heat, Mark, Panel, Plot, keys_of, shared, span, ticks
 from oneword.plot.look import MARKS, PRINT
@@ -309,7 +309,7 @@ def _folded(label: str, room: float) -> str:
 
 def plain(text: object) -> str:
     """A text as text: matplotlib would read $…$ as a formula."""
-    return str(text).replace("$", r"\$")
+    return printable(str(text), keep="\n").replace("$", r"\$")
 
 
 NOTATION = re.compile(r"\bS(?:_([A-Za-z-]+)|\^(\([a-z]\)))")  # S_RF is S with RF below it, S^(m) with (m) above

@@ -23,6 +23,7 @@ from matplotlib.font_manager import findfont, get_font
 from matplotlib.ft2font import FT2Font
 from matplotlib.markers import MarkerStyle
 
+from oneword.checks import printable
 from oneword.plot.description import Axis, Mark, Panel, Plot, keys_of, shared
 from oneword.plot.look import LIGHT, MARKS
 from oneword.plot.print import METADATA, STYLE, draw_panel, drawing, plain
@@ -79,11 +80,15 @@ def inline(plot: Panel | Plot, *, width: float = 420, height: float = 300, keys:
 
 def legend(plot: Panel | Plot, *, buttons: bool = False) -> str:
     """See `oneword.plot.legend`."""
-    items = [f"{key(mark)}<span>{escape(mark.label)}</span>" for mark in dict.fromkeys(_keys(_plot(plot)))]
+    items = [f"{key(mark)}<span>{_text(mark.label)}</span>" for mark in dict.fromkeys(_keys(_plot(plot)))]
     if buttons:
         items = [f'<button type="button" aria-pressed="true">{item}</button>' for item in items]
     items = [f"<li>{item}</li>" for item in items]
     return f'<ul class="legend">{"".join(items)}</ul>' if items else ""
+
+
+def _text(text: str) -> str:
+    return escape(printable(text, keep="\n"))
 
 
 def key(mark: Mark) -> str:
@@ -132,7 +137,7 @@ def _said(panel: Panel) -> str:
 
 
 def _figure(title: str, svg: str, keys: str) -> str:
-    return f"<figure>{f'<figcaption>{escape(title)}</figcaption>' if title else ''}{svg}{keys}</figure>"
+    return f"<figure>{f'<figcaption>{_text(title)}</figcaption>' if title else ''}{svg}{keys}</figure>"
 
 
 def _svg(panels: Sequence[Panel], width: float, height: float, y_span: tuple[float, float] | None, said: str) -> str:
@@ -238,7 +243,7 @@ def _cleaned(content: bytes, width: float, height: float, said: str, foreign: Se
         body = body.replace(colour, "currentColor" if role == "ink" else f"var(--{role})")
     return (
         f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" '
-        f'aria-label="{escape(said)}" stroke-linejoin="round">{body}</svg>'
+        f'aria-label="{_text(said)}" stroke-linejoin="round">{body}</svg>'
     )
 
 

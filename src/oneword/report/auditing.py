@@ -146,7 +146,7 @@ class AuditView:
             yield self._types(model, wide=options.max_width >= WIDE)
             known = [line for line in lines_of(self.tables["chunks"], model) if not math.isnan(line["chunk"])]
             for line in known[:1]:
-                yield Text(f"→ {advice(line, self.about['share'])}")
+                yield Text(f"→ {visible(advice(line, self.about['share']))}")
             yield Text()
         if len(self.tables["worst"]):
             yield from self._examples(models_of(self.tables["types"])[0])
@@ -180,7 +180,7 @@ class AuditView:
             yield Text(f"{title} ({visible(model)})", style="bold")
             for line in some.to_dict("records"):
                 change, times = shown(line["change"], 3), shown(line["times_noise"], 2)
-                out = Text(f"  {line['type']:<12} {change}, {times}× the noise  ")
+                out = Text(f"  {visible(line['type']):<12} {change}, {times}× the noise  ")
                 was, became = _flat(line["was"]), _flat(line["became"])
                 space = " " if (was or became).endswith(" ") else ""  # outside of the brackets
                 out.append(_flat(line["left"])[-24:], style="dim").append(_marked(was.strip(), became.strip()))

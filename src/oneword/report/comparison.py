@@ -169,7 +169,7 @@ class CompareView:
         if "flips" in self.tables:
             yield from self._flips()
         for line in [*meanings(self.about, self.tables), *self.notes]:
-            yield Text(f"· {line}", style="dim")
+            yield Text(f"· {visible(line)}", style="dim")
 
     # Words and layers -----------------------------------------------------------------------------------------------
 

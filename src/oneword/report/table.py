@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from html import escape
@@ -11,6 +12,8 @@ import pandas as pd
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from oneword.errors import printable
 
 MOST_LINES = 20
 SIGNS = {True: "✓", False: "✗", None: "?"}  # a claim holds, fails, or cannot be told
@@ -43,10 +46,23 @@ def from_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def visible(text: str) -> str:
-    """Control characters would move the cursor or recolour the terminal: they are shown, not sent."""
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
+    """A text for a terminal, with its lines: what would move the cursor or recolour the rest is shown, not sent."""
+    return printable(text.replace("\r\n", "\n"), keep="\n\t")
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """The table as CSV. A spreadsheet runs texts that begin as formulas do, so these get an apostrophe before them."""
+    out = table.rename(columns=_as_text)
+    texts = out.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in out.dtypes]]
+    for name in texts:
+        out[name] = out[name].map(_as_text)
+    # Pandas quotes no text for a lone carriage return, which would begin a row of its own.
+    returns = any(isinstance(value, str) and "\r" in value for name in texts for value in out[name])
+    return out.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+
+
+def _as_text(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def grid(titles: Iterable[Any], rows: Iterable[Iterable[Any]], left: Container[str] = (), **how: Any) -> Table:
@@ -79,7 +95,7 @@ def rich(table: pd.DataFrame, head: str, lines: Sequence[str]) -> RenderableType
     found = grid([*columns.values(), ""], rows, left=("word", "→", ""), padding=(0, 1))
     hidden = len(table) - MOST_LINES
     rest = [Text(f"… and {hidden} words below these", style="dim")] if hidden > 0 else []
-    return Group(Text(head, style="bold"), Text(" · ".join(lines)), found, *rest)
+    return Group(Text(visible(head), style="bold"), Text(visible(" · ".join(lines))), found, *rest)
 
 
 def _columns(table: pd.DataFrame) -> dict[str, str]:
@@ -93,7 +109,7 @@ def _columns(table: pd.DataFrame) -> dict[str, str]:
 def _cell(value: object) -> Text:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Text("–")
-    return Text(f"{value:.4f}" if isinstance(value, float) else str(value))
+    return Text(f"{value:.4f}" if isinstance(value, float) else visible(str(value)))
 
 
 def html(table: pd.DataFrame, head: str, lines: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oneword import plot
-from oneword.errors import MissingExtraError
+from oneword.errors import MissingExtraError, printable
 from oneword.files import write_whole
 from oneword.plot import look
 from oneword.report.table import shown
@@ -38,7 +38,7 @@ def _environment() -> Environment:
 
     environment = Environment(
         loader=PackageLoader("oneword.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
     environment.filters["shown"] = shown
     environment.filters["tied"] = tied
@@ -46,6 +46,11 @@ def _environment() -> Environment:
     environment.globals["inline"] = lambda each, **size: Markup(plot.inline(each, **size))
     environment.globals["legend"] = lambda each, **how: Markup(plot.legend(each, **how))
     return environment
+
+
+def _shown(value: object) -> object:
+    """A text without what turns the direction of a page or is no HTML; markup is that of other templates."""
+    return printable(value, keep="\n\r\t") if type(value) is str else value
 
 
 def tied(text: str) -> str:

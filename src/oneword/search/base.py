@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from oneword.checks import whole_number
 from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.base import Probe
 from oneword.progress import Progress, silent
@@ -144,7 +145,7 @@ class Search(ABC):
 def check_settings(search: Search, least: dict[str, int]) -> None:
     """Raise RangeError unless each of these settings is as large as it has to be."""
     for name, bound in least.items():
-        if not getattr(search, name) >= bound:
+        if whole_number(name, getattr(search, name)) < bound:
             raise RangeError(f"expected {type(search).__name__}({name}=…) ≥ {bound}, got {getattr(search, name)}")
 
 

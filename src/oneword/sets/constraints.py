@@ -18,6 +18,7 @@ from jaxtyping import Float
 from scipy.special import betainc, betaincinv
 from torch import Tensor
 
+from oneword.checks import number, shown
 from oneword.errors import RangeError, UnknownNameError, did_you_mean
 
 
@@ -207,8 +208,8 @@ def constraint(name: str, radius: float | None, d: int) -> Constraint:
     `UnknownNameError` for a name that is not in SETS.
     """
     if name not in SETS:
-        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {name!r}{did_you_mean(name, SETS)}")
-    return SETS[name](radius, d)
+        raise UnknownNameError(f"expected a set out of {', '.join(SETS)}, got {shown(name)}{did_you_mean(name, SETS)}")
+    return SETS[name](_positive("radius", radius), d)
 
 
 def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
@@ -229,6 +230,9 @@ def _gaussian(count: int, x: Float[Tensor, " d"], rng: np.random.Generator) -> F
 
 
 def _positive(name: str, value: float | None) -> float | None:
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise RangeError(f"expected {name} > 0 and finite, got {value}")
-    return None if value is None else float(value)
+    if value is None:
+        return None
+    found = number(name, value, finite=False)
+    if not (math.isfinite(found) and found > 0):
+        raise RangeError(f"expected {name} > 0 and finite, got {found:g}: give another")
+    return found

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.checks import check_string, shown
+from oneword.checks import check_string, flag, shown
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.text.context import Context, check_finite
 from oneword.text.encoders import Encoder
@@ -165,7 +165,7 @@ class Vocabulary(_EncodedWords):
     @classmethod
     def of(cls, encoder: Encoder | None, *, letters: bool = False, among: Iterable[str] | None = None) -> Vocabulary:
         """All of them; with `letters` those of letters only, with `among` those of a list (of frequent words, say)."""
-        known = _encoder(encoder)
+        known, letters = _encoder(encoder), flag("letters", letters)
         listed = None if among is None else {word.strip().lower() for word in _strings(among)}
         filters = ("letters only",) * letters + (() if listed is None else (f"among {len(listed):,} given",))
 

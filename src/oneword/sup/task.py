@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from oneword.bounds.certificate import Certify
-from oneword.checks import whole_number
+from oneword.checks import check_function, shown, whole_number
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
 from oneword.progress import Progress, silent
@@ -21,6 +21,8 @@ from oneword.search.defaults import DefaultSearch
 from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
 from oneword.text.context import Context
+
+MOST_RANDOM = 10_000_000  # random changes of each word
 
 
 @dataclass(frozen=True)
@@ -37,25 +39,24 @@ class Task:
     progress: Progress = silent
 
     def __post_init__(self) -> None:
-        if self.search is None or self.search == "quick":
-            object.__setattr__(self, "search", DefaultSearch(quick=self.search == "quick"))
+        if self.search is None or (isinstance(self.search, str) and self.search == "quick"):
+            object.__setattr__(self, "search", DefaultSearch(quick=self.search is not None))
+        check_function("progress", self.progress)
         for name in ("words", "baseline", "seed"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name)))
         if self.positions is not None:
-            if isinstance(self.positions, int | float):
-                raise RangeError(f"expected positions as a list, got {self.positions}: write positions=[…]")
-            object.__setattr__(self, "positions", [whole_number("positions", i) for i in self.positions])
+            object.__setattr__(self, "positions", numbered(self.positions))
         if self.within is not None and not isinstance(self.within, Constraint | Replacements):
             raise RangeError(
                 "expected within= a Ball, a Sphere or a Vocabulary (also Words, Vectors, a Constraint of one's own), "
-                f"got {self.within!r}"
+                f"got {shown(self.within)}: give one of these"
             )
         if not isinstance(self.search, Search):
-            raise RangeError(f'expected search= an Ascent or another Search, "quick" or None, got {self.search!r}')
+            raise RangeError(f'expected search= an Ascent or another Search, "quick" or None, got {shown(self.search)}')
         if self.certify is not False and not isinstance(self.certify, Certify):
-            raise RangeError(f"expected certify= a Certify or False, got {self.certify!r}")
-        if self.baseline < 0:
-            raise RangeError(f"expected baseline ≥ 0, got {self.baseline}")
+            raise RangeError(f"expected certify= a Certify or False, got {shown(self.certify)}")
+        if not 0 <= self.baseline <= MOST_RANDOM:
+            raise RangeError(f"expected baseline from 0 to {MOST_RANDOM:,}, got {self.baseline}")
 
     @property
     def searching(self) -> Search:
@@ -74,6 +75,13 @@ def check_words(words: int, able: float) -> None:
     """Refuse that more words change at once than may change."""
     if not 1 <= words <= able:
         raise RangeError(f"expected words out of 1 … {able}, the words that may change, got {words}")
+
+
+def numbered(positions: object) -> list[int]:
+    """Positions as a list of whole numbers; RangeError for anything else."""
+    if not isinstance(positions, Iterable):
+        raise RangeError(f"expected positions as a list, got {shown(positions)}: write positions=[…]")
+    return [whole_number("positions", i) for i in positions]
 
 
 def spots_of(text: Context, probe: Probe, task: Task) -> list[int]:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from oneword._version import versions
 from oneword.bounds.certificate import Certify
-from oneword.errors import OnewordError
+from oneword.errors import DTypeError, MapError, OnewordError, ShapeError
 from oneword.maps import registry
-from oneword.maps.base import FeatureMap, ModuleFeatures, Probe
+from oneword.maps.base import FeatureMap, ModuleFeatures, Probe, blaming
 from oneword.maps.transformer import TransformerFeatures
 from oneword.progress import Progress, silent
 from oneword.result import Sensitivity
@@ -85,7 +85,8 @@ def sensitivity(
     Returns a `Sensitivity`: `value` (attained), `upper` (certified, or None), one row a word in `per_word`, the change
     in `delta`, and how all of it was made in `provenance`. It shows itself in a notebook and in a terminal.
 
-    Raises UnknownNameError for a name that neither a map nor a model has, TextError for a text without a word,
+    Raises UnknownNameError for what is no map and for a name that neither a map nor a model has, MapError for a map of
+    one's own that fails, TextError for a text without a word,
     ShapeError, DTypeError, NonFiniteError or ZeroNormError for a text that does not fit the map, RangeError for numbers
     out of range; all of them are `OnewordError`.
 
@@ -120,8 +121,30 @@ def _measure(phi: Map, x: Text, task: Task) -> Sensitivity:
     else:
         phi = phi if isinstance(phi, FeatureMap) else ModuleFeatures(phi)
         text = phi.encode(x) if isinstance(x, str) else as_context(x)
-    text = phi.read(text)
-    return measure_at(phi, phi.at(text.X), text, task, started)
+    with blaming(phi, text.X):
+        text = phi.read(text)
+    return measure_at(phi, _prepared(phi, text.X, x), text, task, started)
+
+
+def _prepared(phi: FeatureMap, X: Float[Tensor, "n d"], given: Text) -> Probe:
+    """φ at X; where the two do not fit, the error speaks of what was given."""
+    try:
+        with blaming(phi, X):
+            return phi.at(X)
+    except (ShapeError, DTypeError, MapError) as error:
+        wanted = phi.like.dtype
+        if isinstance(given, str):
+            raise type(error)(
+                f"{error}; the string was encoded as this X: ow.encode(text, d=…) gives an array to make a map for"
+            ) from error
+        if X.dtype == wanted or isinstance(given, Tensor | Context) or not isinstance(error, DTypeError):
+            raise
+        name, array = str(wanted).replace("torch.", "numpy."), isinstance(given, np.ndarray)
+        how = f"X.astype({name})" if array else f"numpy.array(X, {name})"
+        raise DTypeError(
+            f"expected a text in the map's {wanted}, got {'an array' if array else 'lists'} in {X.dtype}: convert it "
+            f"with {how}, or give the map dtype={X.dtype}"
+        ) from None
 
 
 def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started: float) -> Sensitivity:
@@ -129,10 +152,11 @@ def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started
     within = task.set_for(probe, text)
     spots = spots_of(text, probe, task)
     check_words(task.words, len(spots))
-    if isinstance(within, Replacements):
-        found = tried(probe, text, spots, within, task)
-    else:
-        found = searched(probe, text, spots, within, task)
+    with blaming(probe, probe.X):
+        if isinstance(within, Replacements):
+            found = tried(probe, text, spots, within, task)
+        else:
+            found = searched(probe, text, spots, within, task)
     about = {
         "map": dict(phi.describe()),
         "text": dict(text.source),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.devices import check_device
-from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError
+from oneword.checks import first_line, number, shown, whole_number
+from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, TextError
 from oneword.memory import check_memory
-from oneword.random import normal, resolve_seed
+from oneword.random import like, normal, resolve_seed
 
 if TYPE_CHECKING:
     from oneword.text.encoders import Encoder
@@ -56,14 +56,20 @@ class Context:
 
     def __post_init__(self) -> None:
         X = check_text(self.X)
+        for name in ("words", "rows", "tokens", "spans", "special"):
+            _check_entries(name, getattr(self, name))
         words = tuple(self.words) or tuple(f"w{i}" for i in range(len(X)))
-        rows = tuple(tuple(int(row) for row in word) for word in self.rows) or tuple((i,) for i in range(len(X)))
+        rows = tuple(tuple(whole_number("rows", row) for row in word) for word in self.rows) or tuple(
+            (i,) for i in range(len(X))
+        )
         tokens = tuple(self.tokens) or (words if len(words) == len(X) else tuple(f"t{i}" for i in range(len(X))))
         spans = tuple(self.spans) or (None,) * len(words)
         special = tuple(self.special) or (False,) * len(words)
         for name, given in (("rows", rows), ("spans", spans), ("special", special)):
             if len(given) != len(words):
                 raise ShapeError(f"expected one entry of {name} for each of {len(words)} words, got {len(given)}")
+        if not all(isinstance(word, str) for word in (*words, *tokens)):
+            raise TextError("expected words and tokens as strings, got other values: write words=('I', 'love')")
         owned = [row for word in rows for row in word]
         if any(not word for word in rows) or len(set(owned)) != len(owned) or not set(owned) <= set(range(len(X))):
             raise ShapeError(f"expected each word to own its own rows out of 0 … {len(X) - 1}, got {rows}")
@@ -86,6 +92,14 @@ class Context:
         return replace(self, words=self.tokens, rows=rows, spans=(), special=kinds)
 
 
+def _check_entries(name: str, given: object) -> None:
+    """Raise ShapeError unless this is a list, of lists where each word has rows."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ShapeError(f"expected {name} as a list with one entry for each word, got {shown(given)}: give one")
+    if name == "rows" and not all(isinstance(word, Sequence) and not isinstance(word, str) for word in given):
+        raise ShapeError(f"expected rows as one list of numbers for each word, got {shown(given)}: write [[0], [1, 2]]")
+
+
 def as_context(x: Context | Tensor | np.ndarray | Sequence[Sequence[float]]) -> Context:
     """A Context as it is; an array becomes a Context whose words are w0, w1, …"""
     if isinstance(x, Context):
@@ -93,16 +107,22 @@ def as_context(x: Context | Tensor | np.ndarray | Sequence[Sequence[float]]) -> 
     if not isinstance(x, Tensor):
         try:
             array = np.asarray(x)
-        except ValueError as error:
-            raise ShapeError(f"expected an n × d array, got something ragged ({error})") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ShapeError(f"expected an n × d array, got something ragged ({first_line(error)})") from None
+        if array.dtype.kind not in "biuf":
+            remedy = "give an n × d array, or encode a text with ow.encode"
+            raise DTypeError(f"expected X in float32 or float64, got {shown(x)}: {remedy}")
         if array.dtype not in (np.float32, np.float64):
-            raise DTypeError(f"expected X in float32 or float64, got {array.dtype}: convert it with X.astype(float)")
+            how = "X.astype(float)" if isinstance(x, np.ndarray) else "numpy.array(X, float)"
+            raise DTypeError(f"expected X in float32 or float64, got {array.dtype}: convert it with {how}")
         x = torch.from_numpy(np.ascontiguousarray(array))
     return Context(x)
 
 
 def check_text(X: Tensor) -> Float[Tensor, "n d"]:
     """X itself if it is a text: two axes, at least one word, floating point, finite."""
+    if not isinstance(X, Tensor):
+        raise DTypeError(f"expected X as a torch tensor, got {shown(X)}: convert it with torch.as_tensor")
     if X.ndim != 2 or 0 in X.shape:
         raise ShapeError(f"expected X of shape (n, d) with n, d ≥ 1, got {tuple(X.shape)}")
     if X.dtype not in (torch.float32, torch.float64):
@@ -177,11 +197,13 @@ def _mixture(
     dtype: torch.dtype,
     device: torch.device | str,
 ) -> Context:
+    n, d, clusters = whole_number("n", n), whole_number("d", d), whole_number("clusters", clusters)
+    within, between = (number("cosine", value, finite=False) for value in (within, between))
+    place = like(dtype, device)
     if n < 1 or d < 1 or clusters < 1:
         raise RangeError(f"expected n, d and clusters of at least 1, got n = {n}, d = {d}, clusters = {clusters}")
     if not 0 <= between <= within <= 1:
-        raise RangeError(f"expected cosines 0 ≤ between ≤ within ≤ 1, got between = {between}, within = {within}")
-    device = check_device(device)
+        raise RangeError(f"expected cosines 0 ≤ between ≤ within ≤ 1, got between = {between:g}, within = {within:g}")
     check_memory(4 * n * d * 8, f"a text of {n:,} words of dimension {d:,}")
     seed = resolve_seed(seed, generator)
     parts = (("common", 1), ("groups", clusters), ("own", n))
@@ -191,7 +213,7 @@ def _mixture(
     source = MappingProxyType(
         {"text": name, "seed": seed, "n": n, "d": d, "clusters": clusters, "within": within, "between": between}
     )
-    return Context(_on_sphere(X).to(dtype=dtype, device=device), source=source)
+    return Context(_on_sphere(X).to(place), source=source)
 
 
 def _on_sphere(X: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:

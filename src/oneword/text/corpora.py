@@ -16,11 +16,12 @@ from typing import Any
 
 from oneword.checks import shown
 from oneword.errors import FileFormatError, ShapeError, TextError, UnknownNameError
+from oneword.files import read_named
 from oneword.text import cache, sources
 from oneword.text.encoders import Encoder
 from oneword.text.samples import TokenisedCorpus
 from oneword.text.sources import DATASETS, EMBEDDED_CORPUS, REVIEWS
-from oneword.text.tables import SUFFIXES, Columns, Content, Labels, Skipped, Table, parsed, usable
+from oneword.text.tables import MOST_BYTES, SUFFIXES, Columns, Content, Labels, Skipped, Table, parsed, usable
 
 _REMEDY = f"give a file ({', '.join(SUFFIXES)}) or the aclImdb folder, or '{EMBEDDED_CORPUS}'"
 _KINDS = f"a corpus: '{EMBEDDED_CORPUS}', a file ({', '.join(SUFFIXES)}), the aclImdb folder"
@@ -149,7 +150,7 @@ class Corpus:
 
 def _file(path: Path) -> tuple[str, bytes]:
     try:
-        return path.suffix.lower(), path.read_bytes()
+        return path.suffix.lower(), read_named(path, MOST_BYTES)
     except OSError as error:
         reason = f"{path.name} ({error.strerror})"
         raise FileFormatError(f"expected a file that can be read, got {reason}: see who may read it") from None

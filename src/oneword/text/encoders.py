@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.checks import check_floating, check_string, shortened, whole_number
+from oneword.checks import check_floating, check_string, shortened, shown, whole_number
 from oneword.errors import (
     DTypeError,
     FileFormatError,
@@ -84,7 +84,7 @@ class Encoder:
             encoder.encode("I love her smile.").words
         """
         if isinstance(layer, bool) or not isinstance(layer, int | str) or layer not in (0, "bare"):
-            raise UnknownNameError(f"expected layer=0 or layer='bare', got {layer!r}")
+            raise UnknownNameError(f"expected layer=0 or layer='bare', got {shown(layer)}")
         found = locate(name, revision, _KINDS)
         if isinstance(found, Path):
             return _load_vectors(found, found.stat().st_mtime_ns, found.stat().st_size)
@@ -210,8 +210,7 @@ class Encoder:
         a table of vectors does not have are left out, and named in `source["skipped"]`. Raises TextError for a text
         without words, RangeError for one that is too long.
         """
-        read = self._read(text)
-        self.check_length(len(read.ids) + (sum(map(len, self.around)) if special else 0))
+        read = self._read(text, added=sum(map(len, self.around)) if special else 0)
         return self._context(read, 0, len(read.words), special, d, dtype, {})
 
     def windows(
@@ -281,13 +280,19 @@ class Encoder:
     def _kinds(self) -> TokenKinds:
         return TokenKinds(self.tokenizer)
 
-    def _read(self, text: str) -> TokenisedText:
-        """The tokens of a text, without special ones, and its words."""
+    def _read(self, text: str, added: int | None = None) -> TokenisedText:
+        """The tokens of a text, without special ones, and its words.
+
+        A text that is too long with so many `added` tokens is refused; None: it may have any length.
+        """
         check_string(text)
         found = tokenised(self.tokenizer, text, special=False)
         tokens = list(zip(found.ids, found.offsets, strict=True))
-        known = [(i, span) for i, span in tokens if i < self.vocabulary_size]
-        skipped = tuple(span for i, span in tokens if i >= self.vocabulary_size)
+        size = self.vocabulary_size
+        known = [(i, span) for i, span in tokens if i < size]
+        skipped = tuple(span for i, span in tokens if i >= size)
+        if added is not None:  # before the words are looked for, which takes long in a long text
+            self.check_length(len(known) + added)
         words = align(text, [span for _, span in known])
         if not words:
             unknown = f", none of whose words {self.name} has" if skipped else ""

@@ -35,6 +35,9 @@ BAD_UNICODE = "invalid Unicode"
 NO_LABEL = "no label"
 UNKNOWN_LABEL = "unknown label"
 
+MOST_BYTES = 500_000_000  # of a file, and of the columns that are read of a Parquet file
+_MOST_ROWS, _AT_ONCE = 20_000_000, 1_000  # rows of a Parquet file: in all, and read at once
+
 Labels = Int8[np.ndarray, " texts"]
 
 _LINE_BREAK = re.compile(r"<br\s*/?>")
@@ -63,7 +66,7 @@ def parsed(content: bytes, suffix: str, wanted: Collection[str], name: str) -> T
     try:
         return _PARSERS[suffix](content, wanted)
     except Exception as error:  # each parser has errors of its own
-        got = f"{type(error).__name__} ({first_line(error)}): mend or convert it"
+        got = f"{type(error).__name__} ({shortened(first_line(error), 200)}): mend or convert it"
         raise FileFormatError(f"expected {name} as {suffix[1:]} in UTF-8, got {got}") from None
 
 
@@ -135,9 +138,21 @@ def _json_lines(content: bytes, wanted: Collection[str]) -> Table:
 def _parquet(content: bytes, wanted: Collection[str]) -> Table:
     file = parquet.ParquetFile(pyarrow.BufferReader(content))
     names = tuple(file.schema_arrow.names)
-    table = file.read(columns=[name for name in names if name in wanted])
-    columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return Table(names, columns, range(1, file.metadata.num_rows + 1), {}, "row")
+    if file.metadata.num_rows > _MOST_ROWS:
+        raise ValueError(f"more than {_MOST_ROWS:,} rows")
+    chosen = list(dict.fromkeys(name for name in names if name in wanted))
+    columns: dict[str, list[Any]] = {name: [] for name in chosen}
+    size = 0
+    for batch in file.iter_batches(_AT_ONCE, columns=chosen):  # a few bytes may stand for very many
+        for name in chosen:
+            column = batch.column(batch.schema.get_all_field_indices(name)[0])  # one that comes twice is refused later
+            plain = column.dictionary_decode() if pyarrow.types.is_dictionary(column.type) else column
+            size += plain.nbytes
+            columns[name] += plain.to_pylist()
+        if size > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES:,} bytes in its columns")
+    rows = len(columns[chosen[0]]) if chosen else file.metadata.num_rows
+    return Table(names, columns, range(1, rows + 1), {}, "row")
 
 
 def _lines(content: bytes, wanted: Collection[str]) -> Table:
@@ -250,9 +265,9 @@ class Columns:
         optional = () if self.label == "label" else (("label", self.label),)
         for argument, column in (("text", self.text), *optional):
             if column is not None and column not in names:
-                found = ", ".join(names) or "no column at all"
+                found = shortened(", ".join(names), 200) or "no column at all"
                 remedy = f"name another with {argument}={did_you_mean(column, names)}"
-                raise UnknownNameError(f"expected a column {column!r} in {name}, got {found}: {remedy}")
+                raise UnknownNameError(f"expected a column {shown(column)} in {name}, got {found}: {remedy}")
         for column in self.wanted:
             if names.count(column) > 1:
                 raise FileFormatError(f"expected one column {column!r} in {name}, got several: rename all but one")

@@ -81,14 +81,14 @@ class StoredTensors:
         check_memory(sum(path.stat().st_size for path in held), f"the weights in {shown(self.folder.name)}")
 
     def read(self, name: str) -> Shaped[Tensor, ...]:
-        """One tensor as it is stored."""
+        """One tensor as it is stored, in memory of its own: a file that changes later changes no model."""
         path = self.places[name].path
         try:
             with safe_open(path, framework="pt") as file:
                 tensor: Tensor = file.get_tensor(name)
         except (OSError, SafetensorError, ValueError, TypeError, AttributeError) as error:  # or a type torch lacks
             raise unreadable(path, error) from None
-        return tensor
+        return tensor.clone()
 
     def _listed(self) -> list[str]:
         """The shards of the index."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from oneword.bounds.certificate import Certify
+from oneword.checks import shown
 from oneword.errors import UnknownNameError
 from oneword.maps.base import SHORT
 from oneword.maps.registry import has_blocks
@@ -67,8 +68,8 @@ class Effort:
         """The effort of this level for a text of so many tokens; `certify` replaces that of the level."""
         if isinstance(level, Effort):
             effort = level
-        elif level not in LEVELS:
-            raise UnknownNameError(f"expected effort out of {', '.join(LEVELS)}, or an Effort, got {level!r}")
+        elif not isinstance(level, str) or level not in LEVELS:
+            raise UnknownNameError(f"expected effort out of {', '.join(LEVELS)}, or an Effort, got {shown(level)}")
         else:
             effort = {"quick": cls.quick(), "usual": cls.usual(tokens), "thorough": cls.thorough()}[level]
         return effort if certify is None else replace(effort, certify=certify)

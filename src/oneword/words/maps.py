@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from oneword.maps.base import FeatureMap, ModuleFeatures
+from oneword.maps.base import FeatureMap, ModuleFeatures, blaming
 from oneword.maps.registry import draw, has_blocks, title
 from oneword.progress import Progress, shares
 from oneword.random import stream
@@ -93,12 +93,14 @@ class MapJob:
         subject, context = self.subject, self.window.context
         phi = subject.phi(self.window, self.seed, self._effort)
         phi = phi if isinstance(phi, FeatureMap) else ModuleFeatures(phi)
-        probe, tries = phi.at(context.X), None
-        able = [i for i in self._positions if set(context.rows[i]) <= set(probe.positions)]
-        if self.words is not None:
-            # Drawn apart from those of the search: they stand for all words until these were tried.
-            tries = RandomWords(probe, context, able, self.words, 1, seed=self.request.seed)
-            tries.run(None if subject.own is None else first_words(context.n, tries.left), progress)
+        tries = None
+        with blaming(phi, context.X):
+            probe = phi.at(context.X)
+            able = [i for i in self._positions if set(context.rows[i]) <= set(probe.positions)]
+            if self.words is not None:
+                # Drawn apart from those of the search: they stand for all words until these were tried.
+                tries = RandomWords(probe, context, able, self.words, 1, seed=self.request.seed)
+                tries.run(None if subject.own is None else first_words(context.n, tries.left), progress)
         found, origin = {} if tries is None else tries.found, self._origin
         self.known = Measured(
             words=[

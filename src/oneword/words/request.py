@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 
 from oneword.bounds.certificate import Certify
-from oneword.checks import whole_number
-from oneword.devices import check_device
+from oneword.checks import flag, shortened, shown, whole_number
 from oneword.errors import RangeError
+from oneword.random import like
 from oneword.sets.constraints import Ball, Constraint, constraint
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
 from oneword.text.encoders import Encoder
@@ -61,19 +61,30 @@ class Request:
     def __post_init__(self) -> None:
         for name in ("seeds", "top", "most", "together"):
             value = getattr(self, name)
-            if value is not None and whole_number(name, value) < 1:
+            if not (value is None and name == "seeds") and whole_number(name, value) < 1:
                 raise RangeError(f"expected {name} of at least 1, got {value}")
-        if self.window < 3:
+        for name in ("special", "per_token"):
+            flag(name, getattr(self, name))
+        whole_number("seed", self.seed)
+        if (self.seeds or 0) > MOST:
+            raise RangeError(f"expected at most {MOST:,} seeds, got {self.seeds:,}: give fewer")
+        like(self.dtype, self.device)
+        if whole_number("window", self.window) < 3:
             raise RangeError(f"expected window of at least 3 tokens, [CLS] and [SEP] included, got {self.window}")
         words = self.words
         listed = isinstance(words, Sequence) and not isinstance(words, str)
         if not (words is None or words is False or listed or isinstance(words, Replacements)):
             raise RangeError(
-                f"expected words= a Vocabulary, a list of words, None (all) or False (none), got {words!r}"
+                f"expected words= a Vocabulary, a list of words, None (all) or False (none), got {shown(words)}"
+            )
+        if not (self.within is None or isinstance(self.within, str | Constraint)):
+            raise RangeError(
+                f"expected within= a Ball, or a name such as 'ball:0.5' or 'sphere', got {shown(self.within)}"
             )
         if isinstance(self.within, str):
             constraint(*self._named, 1)  # a name that is none is refused before the work
-        check_device(self.device)
+        if not (self.certify is None or isinstance(self.certify, Certify)):
+            raise RangeError(f"expected certify= a Certify, or None for that of the effort, got {shown(self.certify)}")
         Effort.of(self.effort, 1)  # an unknown level is refused before the work
 
     def effort_for(self, tokens: int) -> Effort:
@@ -101,7 +112,7 @@ class Request:
             return name, float(radius) if radius else None
         except ValueError:
             raise RangeError(
-                f"expected a number after {name}:, got {radius!r}: write {name}:0.5, for example"
+                f"expected a number after {shortened(name)}:, got {shown(radius)}: write ball:0.5, for example"
             ) from None
 
     def real_words(self, encoder: Encoder | None) -> Replacements | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -12,15 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from oneword.bounds.certificate import Certify
-from oneword.errors import RangeError
+from oneword.checks import check_function, shown
+from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.maps import registry
-from oneword.maps.base import FeatureMap
+from oneword.maps.base import FeatureMap, ModuleFeatures
 from oneword.maps.transformer import TransformerFeatures
 from oneword.progress import Progress, shares, silent
 from oneword.report.words.table import WordTable
 from oneword.sets import coverage
 from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
+from oneword.sup.task import numbered
 from oneword.sup.verb import load_pooled
 from oneword.text.context import Context
 from oneword.text.encoders import Encoder
@@ -102,6 +104,9 @@ def measure(
         >>> list(table.words["word"])
         ['I', 'love', 'her', 'much']
     """
+    check_function("progress", progress)
+    if show is not None:
+        check_function("show", show)
     jobs = prepare(texts, by, encoder=encoder, **options)
     for _ in jobs.steps(progress, first=show is not None):
         if show is not None:
@@ -117,7 +122,14 @@ def prepare(
     **options: Unpack[Options],
 ) -> Measurement:
     """Everything that `measure` does before its work begins; for those who want to pause it."""
+    if not isinstance(texts, str | Context | Iterable):
+        raise TextError(f"expected a text, a Context or a list of them, got {shown(texts)}: give one")
     given = [texts] if isinstance(texts, str | Context) else list(texts)
+    wrong = [text for text in given if not isinstance(text, str | Context)]
+    if wrong:
+        raise TextError(f"expected texts as strings or Contexts, got {shown(wrong[0])}: encode it with ow.encode")
+    if not isinstance(encoder, str | Encoder):
+        raise UnknownNameError(f"expected encoder= a name or an Encoder, got {shown(encoder)}: give one of these")
     if not given:
         raise RangeError("expected at least one text, got none")
     request = _request(options, given, by)
@@ -128,7 +140,7 @@ def prepare(
 def _request(options: Options, texts: Sequence[str | Context], by: By | Sequence[By] | None) -> Request:
     fields: dict[str, Any] = {"dtype": _dtype(texts, _listed(by)), **options}
     if fields.get("positions") is not None:
-        fields["positions"] = tuple(fields["positions"])
+        fields["positions"] = tuple(numbered(fields["positions"]))
     unknown = set(fields) - set(Request.__dataclass_fields__)
     if unknown:
         raise TypeError(f"measure() got an unexpected keyword argument {sorted(unknown)[0]!r}")
@@ -177,6 +189,7 @@ def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
     if isinstance(by, TransformerFeatures):
         return ModelSubject(by)
     if not isinstance(by, str):
+        ModuleFeatures(by) if not isinstance(by, FeatureMap) else None  # what is no map is refused before the work
         name = getattr(by, "__name__", type(by).__name__)
         return MapSubject(name, name, own=by)
     if registry.is_map(by):
