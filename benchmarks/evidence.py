@@ -115,7 +115,7 @@ def main(asked: list[str]) -> None:
         about["threads"] = torch.get_num_threads()
         kept = json.loads(FILE.read_text()) if FILE.exists() else {}  # now: another run may have added to it
         kept[name] = {"made_on": about, "seconds": seconds, "numbers": numbers}
-        FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        FILE.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
         print(f"{name}: {seconds} s", flush=True)
 
 
