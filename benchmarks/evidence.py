@@ -24,6 +24,7 @@ from benchmarks import (
     brackets,
     ceilings,
     fuzz_inputs,
+    fuzz_models,
     hard_searches,
     laws,
     learning,
@@ -72,6 +73,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "laws": _laws,
     "deep_guide": laws.deep_guide,
     "hostile_inputs": fuzz_inputs.measure,
+    "hostile_models": fuzz_models.measure,
 }
 
 

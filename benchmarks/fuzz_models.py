@@ -313,7 +313,8 @@ def sharded(place: Path, home: Home, draw: Draw) -> None:
             None, ["shard.safetensors"], "link.safetensors",
         )
     )  # fmt: skip
-    (place / "link.safetensors").symlink_to(draw.choice((home.decoy, home.outside / "x.safetensors", "/dev/zero")))
+    if where == "link.safetensors":
+        (place / where).symlink_to(draw.choice((home.decoy, home.outside / "x.safetensors", "/dev/zero")))
     index: Any = {"metadata": {"total_size": 10**18}, "weight_map": dict.fromkeys(names, where)}
     index = draw.choice((index, index, index, [], {"weight_map": []}, {"weight_map": {}}, 5))
     (place / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from benchmarks import fuzz, fuzz_models
 from oneword.checks import printable
-from oneword.errors import FileFormatError, OnewordError, TextError
+from oneword.errors import FileFormatError, OnewordError, RangeError, TextError
 from oneword.maps.transformer import TransformerFeatures
 from oneword.text.encoders import Encoder
 from oneword.text.sources import expect_hub
@@ -63,7 +63,7 @@ def folder(saved: Callable[[str], Path], tmp_path: Path) -> Folder:
 
 
 @contextmanager
-def refused(match: str = "", error: type[OnewordError] = OnewordError) -> Iterator[pytest.ExceptionInfo[OnewordError]]:
+def refused(match: str | None = None, error: type[OnewordError] = OnewordError) -> Iterator[Any]:
     """One printable line of this kind, soon."""
     with fuzz.within(SECONDS), pytest.raises(error, match=match) as caught:
         yield caught
@@ -117,8 +117,9 @@ def test_weights_that_the_settings_name_are_never_read(folder: Folder, tmp_path:
         {"dtype": "load"},
         {"torch_dtype": "nn"},
         {"to_dict": 5},
+        {"x" * 1000: 10**40},
     ],
-    ids=lambda settings: next(iter(settings)),
+    ids=lambda settings: next(iter(settings))[:20],
 )
 def test_settings_that_choose_code_or_files_are_refused(folder: Folder, settings: dict[str, Any]) -> None:
     with refused("config.json of model", FileFormatError):
@@ -165,6 +166,12 @@ def test_architectures_that_are_no_models_of_this_type(folder: Folder, name: str
         load(folder(architectures=[name]))
 
 
+@pytest.mark.parametrize("kind", ["mra", "rwkv", "yoso"])
+def test_models_that_fetch_compiled_code(folder: Folder, kind: str) -> None:
+    with refused("compiled code", FileFormatError):
+        load(folder(model_type=kind, architectures=None))
+
+
 # Sizes ---------------------------------------------------------------------------------------------------------------
 
 SIZES: list[tuple[str, dict[str, Any]]] = [
@@ -206,7 +213,7 @@ def test_sizes_are_those_of_the_files(folder: Folder, kind: str, settings: dict[
         settings = settings | {"hidden_size": 10**9}  # by themselves they are small
     place = folder(kind, **settings)
     before = fuzz.peak()
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         TransformerFeatures.load(str(place), random_init=random_init)
     assert fuzz.peak() - before < 300_000_000
 
@@ -301,6 +308,27 @@ def test_an_index_of_shards_stays_in_its_folder(folder: Folder, tmp_path: Path, 
         read(place)
 
 
+@pytest.mark.parametrize("shard", ["no.safetensors", "a\0.safetensors", "a" * 5000 + ".safetensors", ".safetensors"])
+def test_shards_that_are_not_there(folder: Folder, shard: str) -> None:
+    place = folder()
+    shards(place, shard=shard)
+    for read in (load, Encoder.load):
+        with refused(error=FileFormatError):
+            read(place)
+
+
+def test_shards_without_an_index_are_read_and_other_weights_beside_them_are_not(folder: Folder, saved: Any) -> None:
+    place = folder()
+    tensors = load_file(place / "model.safetensors")
+    (place / "model.safetensors").unlink()
+    for number, names in enumerate((sorted(tensors)[::2], sorted(tensors)[1::2]), 1):
+        save_file({name: tensors[name] for name in names}, place / f"model-{number:05}-of-00002.safetensors")
+    save_file({name: 0 * each for name, each in tensors.items()}, place / "original.safetensors")
+    ours, honest = load(place), load(saved("bert"))
+    X = honest.encode(TEXT).X
+    assert torch.equal(ours(X), honest(X))
+
+
 @pytest.mark.parametrize("linked", [False, True])
 def test_shards_and_links_as_the_hub_keeps_them_are_read(folder: Folder, saved: Any, linked: bool) -> None:
     place = folder()
@@ -317,10 +345,24 @@ def test_shards_and_links_as_the_hub_keeps_them_are_read(folder: Folder, saved: 
     assert torch.equal(Encoder.load(place).encode(TEXT).X, Encoder.load(saved("bert")).encode(TEXT).X)
 
 
+def test_weights_that_change_on_the_disk_change_no_model_in_memory(folder: Folder) -> None:
+    place = folder()
+    phi, encoder = load(place), Encoder.load(place)
+    X = phi.encode(TEXT).X
+    before, rows = phi(X), encoder.encode(TEXT).X
+    path = place / "model.safetensors"
+    size = path.stat().st_size
+    with path.open("r+b") as file:  # the same file, as one that is being copied over it
+        file.seek(size // 4)
+        file.write(b"\x11" * (size // 2))
+    assert torch.equal(phi(X), before)
+    assert torch.equal(encoder.encode(TEXT).X, rows)
+
+
 def test_weights_of_another_model(folder: Folder, saved: Any) -> None:
     place = folder()
     shutil.copy(saved("gpt2") / "model.safetensors", place)
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         load(place)
 
 
@@ -330,7 +372,7 @@ def test_pooling_and_modules_that_are_no_tables(folder: Folder) -> None:
     for content in ("[1]", '"x"', "nothing", '{"pooling_mode": [[{"\\u001b": 1}]]}'):
         (place / "1_Pooling" / "config.json").write_text(content)
         (place / "modules.json").write_text('[{"type": 5}, "x"]')
-        with refused("", FileFormatError):
+        with refused(error=FileFormatError):
             load(place)
 
 
@@ -371,7 +413,7 @@ def test_a_tokenizer_that_fails(folder: Folder, changes: dict[str, Any], capfd: 
     path = place / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     for read in (load, Encoder.load):
-        with refused("", FileFormatError):
+        with refused(error=FileFormatError):
             read(place)
     assert not capfd.readouterr().err
 
@@ -424,7 +466,7 @@ def test_arrays_that_unpack_to_much_more_than_the_file(tmp_path: Path, make: Any
     path = tmp_path / "table.npz"
     make(path)
     before = fuzz.peak()
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         Encoder.load(path)
     assert fuzz.peak() - before < 300_000_000
 
@@ -433,7 +475,7 @@ def test_arrays_that_unpack_to_much_more_than_the_file(tmp_path: Path, make: Any
 def test_text_tables_that_lie(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "table.vec"
     path.write_bytes(content)
-    with refused("", FileFormatError):
+    with refused(error=FileFormatError):
         Encoder.load(path)
 
 
@@ -447,7 +489,7 @@ def test_names_that_are_no_models(name: str, oneword: Any) -> None:
     import oneword as ow
 
     expect_hub(name)
-    for act in (load, Encoder.load, lambda name: ow.measure(TEXT, by=TransformerFeatures.load(name))):
+    for act in (load, Encoder.load, lambda name: ow.measure(TEXT, by=name)):
         with refused():
             act(name)
     for option in ("--model", "--encoder"):
@@ -458,12 +500,19 @@ def test_names_that_are_no_models(name: str, oneword: Any) -> None:
             assert "Traceback" not in run.stderr
 
 
+@pytest.mark.parametrize("revision", ["/dev/zero", "../../x", "", "\0", "x" * 5000, "a\nb", 5])
+def test_a_revision_is_no_path(revision: Any) -> None:
+    for read in (Encoder.load, TransformerFeatures.load):
+        with refused("branch, tag or commit", RangeError):
+            read("some/model", revision=revision)
+
+
 def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
     odd = tmp_path / "a\n\x1b[31mb"
     odd.mkdir()
     for place in (odd, tmp_path / ".."):
         for read in (load, Encoder.load):
-            with refused("", FileFormatError):
+            with refused(error=FileFormatError):
                 read(place)
 
 

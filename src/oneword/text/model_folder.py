@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from oneword.checks import printable, shortened, shown
-from oneword.errors import FileFormatError, OnewordError, RangeError
+from oneword.errors import FileFormatError, RangeError
 from oneword.files import read_regular
 from oneword.text import cache, sources, tokenizer_files
 from oneword.text.settings import checked_settings, read_json, unreadable
@@ -133,7 +133,7 @@ class ModelFolder:
         path = self.path / "tokenizer.json"
         try:
             return tokenizer_files.parsed_tokenizer(read_regular(path, tokenizer_files.MOST_BYTES))
-        except (OSError, OnewordError) as error:
+        except Exception as error:  # the library raises Exception itself
             raise unreadable(path, error) from None
 
     def tensor(self, name: str, prefixes: Iterable[str]) -> Tensor:
@@ -184,5 +184,5 @@ def locate(name: object, revision: str | None, kinds: str) -> Located | Path:
     if path is not None:
         return Located(ModelFolder.at(path), path.name, None) if path.is_dir() else path
     sources.check_hub_name(name, kinds)
-    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING,)))
+    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING, INDEX)))
     return Located(folder, name, folder.name)  # the hub names the folder by the commit

@@ -100,7 +100,8 @@ def unreadable(path: Path, error: BaseException) -> FileFormatError:
     text = getattr(error, "strerror", None) or first_line(error)
     said = re.sub(r"([`'\"]).*?\1", "…", printable(text))[:200]
     where = " in ".join(shortened(printable(name)) for name in (path.name, path.parent.name))
-    return FileFormatError(f"expected a readable {where}, got {type(error).__name__}: {said}")
+    got = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return FileFormatError(f"expected a readable {where}, got {got}")
 
 
 def checked_settings(config: Mapping[str, Any], largest: int, name: str) -> dict[str, Any]:

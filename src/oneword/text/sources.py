@@ -20,12 +20,13 @@ from typing import Any
 
 from oneword._version import installed
 from oneword.checks import first_line, shown
-from oneword.errors import FileFormatError, HubError, MissingExtraError
+from oneword.errors import FileFormatError, HubError, MissingExtraError, RangeError
 
 PREFLIGHT_SECONDS = 3.0
 # A hub name may have a point in it, but these say that a file was meant.
 _FILE_NAMES = (".csv", ".jsonl", ".parquet", ".txt", ".safetensors", ".vec", ".npz")
 _LONGEST_NAME = 96  # of a repository
+_REVISION = re.compile(r"\w[\w./+-]{0,199}", re.ASCII)
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 
 
@@ -83,6 +84,14 @@ def check_hub_name(name: str, what: str) -> None:
         raise FileFormatError(f"expected {what}, or a hub name, got {shown(name)}: there is no such file or folder")
 
 
+def check_revision(revision: object) -> None:
+    """Refuse what is no branch, tag or commit: the client looks for a file of that name, wherever it is."""
+    if revision is None:
+        return
+    if not isinstance(revision, str) or not _REVISION.fullmatch(revision) or ".." in revision:
+        raise RangeError(f"expected revision as the name of a branch, tag or commit, got {shown(revision)}: give one")
+
+
 def reach_hub(name: str, remedy: str) -> None:
     """Refuse within `PREFLIGHT_SECONDS` if the hub does not answer; any answer will do."""
     constants = _hub_constants()
@@ -134,6 +143,7 @@ def download(
 
     `optional` are paths of further files, in folders too, that a repository need not have.
     """
+    check_revision(revision)
     hub = HUB.imported()
     wanted = {"revision": revision, "allow_patterns": list(patterns), "ignore_patterns": ["*/*"]}
     try:
