@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from benchmarks import fuzz, fuzz_models
 from oneword.checks import printable
@@ -315,6 +315,18 @@ def test_shards_that_are_not_there(folder: Folder, shard: str) -> None:
     for read in (load, Encoder.load):
         with refused(error=FileFormatError):
             read(place)
+
+
+def test_shards_without_an_index_are_read_and_other_weights_beside_them_are_not(folder: Folder, saved: Any) -> None:
+    place = folder()
+    tensors = load_file(place / "model.safetensors")
+    (place / "model.safetensors").unlink()
+    for number, names in enumerate((sorted(tensors)[::2], sorted(tensors)[1::2]), 1):
+        save_file({name: tensors[name] for name in names}, place / f"model-{number:05}-of-00002.safetensors")
+    save_file({name: 0 * each for name, each in tensors.items()}, place / "original.safetensors")
+    ours, honest = load(place), load(saved("bert"))
+    X = honest.encode(TEXT).X
+    assert torch.equal(ours(X), honest(X))
 
 
 @pytest.mark.parametrize("linked", [False, True])

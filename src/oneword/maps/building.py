@@ -30,9 +30,9 @@ TRANSFORMERS = Package("transformers", "transformers", "hub")
 _SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
 # Families for which transformers loads kernels from a hub, where there is a GPU.
 _FETCHED = ("mra", "rwkv", "yoso")
-# A head is not larger than the rest of the model, and a small one is always allowed. The same of what is no parameter,
-# tables of positions for example.
-_MORE_NUMBERS = 2**22
+# A head is not larger than the rest of the model, and a small one is always allowed. The same of what is no parameter:
+# masks and tables of positions, which small models too have for their longest text.
+_MORE_NUMBERS = {"parameters": 2**22, "buffers": 2**26}
 _MORE_PARTS = 1000
 
 
@@ -153,9 +153,9 @@ def _drawn(kind: Any, config: Any, seed: int) -> Any:
 def _counting(folder: ModelFolder) -> Iterator[None]:
     """Count what a model is made of while it is built in this thread; stop when it is more than the files hold."""
     here = threading.get_ident()
-    most = 2 * folder.tensors.numbers + _MORE_NUMBERS
+    most = {which: 2 * folder.tensors.numbers + more for which, more in _MORE_NUMBERS.items()}
     most_parts = 4 * len(folder.tensors.places) + _MORE_PARTS
-    numbers: dict[str, int] = {"parameters": 0, "buffers": 0}
+    numbers = dict.fromkeys(most, 0)
     parts = 0
 
     def count(which: str, tensor: Tensor | None) -> None:
@@ -164,9 +164,9 @@ def _counting(folder: ModelFolder) -> Iterator[None]:
             return
         numbers[which] += tensor.numel()
         parts += 1
-        if numbers[which] > most or parts > most_parts:
+        if numbers[which] > most[which] or parts > most_parts:
             held = f"{folder.tensors.numbers:,} numbers in {len(folder.tensors.places):,} tensors of {folder.name}"
-            got = f"settings for more than {min(numbers[which], most):,} in {parts:,}"
+            got = f"settings for more than {min(numbers[which], most[which]):,} in {parts:,}"
             raise FileFormatError(f"expected a model of about the {held}, got {got}: save the model again")
 
     hooks = (

@@ -184,5 +184,5 @@ def locate(name: object, revision: str | None, kinds: str) -> Located | Path:
     if path is not None:
         return Located(ModelFolder.at(path), path.name, None) if path.is_dir() else path
     sources.check_hub_name(name, kinds)
-    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING,)))
+    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING, INDEX)))
     return Located(folder, name, folder.name)  # the hub names the folder by the commit

@@ -1,7 +1,8 @@
 """The tensors of a model's folder: which safetensors files hold them, and their shapes, known before any is read.
 
-As in transformers these are model.safetensors, else the shards that model.safetensors.index.json lists; else every
-*.safetensors of the folder. An index names files of its own folder, never a path.
+As in transformers these are model.safetensors, else the shards that model.safetensors.index.json lists. Without both
+they are model-*-of-*.safetensors, else every *.safetensors of the folder. An index names files of its own folder,
+never a path.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from oneword.text.settings import read_json, unreadable
 
 INDEX = "model.safetensors.index.json"
 _WHOLE = "model.safetensors"
+_SHARDS = "model-*-of-*.safetensors"
 _MOST_HEADER = 25_000_000  # bytes; that of a shard with 1,000 tensors has 100,000
 
 
@@ -47,7 +49,8 @@ class StoredTensors:
             return [self.folder / _WHOLE]
         if (self.folder / INDEX).exists():
             return [self.folder / name for name in self._listed()]
-        return sorted(self.folder.glob("*.safetensors"))
+        # A repository may hold its weights a second time, under other names.
+        return sorted(self.folder.glob(_SHARDS)) or sorted(self.folder.glob("*.safetensors"))
 
     @cached_property
     def places(self) -> dict[str, Stored]:
