@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -187,7 +188,7 @@ def test_a_long_run_says_how_far_it_is_and_is_stopped(browser, address):
         measure(tab, LONG)
         tab.wait_for_selector("#status progress")
         tab.wait_for_selector("#words [data-start]")  # random words, while the search goes on
-        assert tab.evaluate("document.querySelector('#status progress').value") >= 0.05
+        assert tab.evaluate("document.querySelector('#status progress').value") > 0
         assert re.search(r"\d+ %", tab.inner_text("#status"))
         read_by(other, "Softmax attention")
         measure(other, "I love her much")
@@ -288,8 +289,13 @@ def test_uploads_are_taken_from_the_page_alone(address):
     assert status == 200
     for path in json.loads(paths):  # and not given out again
         assert asked(address, f"/gradio_api/file={path}")[0] == 404
-    large = body.replace(b"hello", b"x" * 2_000_000)
-    assert asked(address, upload, "POST", large, **form, **own)[0] == 413
+    large = HTTPConnection(urlsplit(address).netloc)
+    large.putrequest("POST", upload)
+    for name, value in (form | own | {"Content-Length": "2000000"}).items():
+        large.putheader(name, value)
+    large.endheaders()  # refused before any of it is read
+    assert large.getresponse().status == 413
+    large.close()
 
 
 def test_no_schema_and_no_file_of_this_machine_is_given_out(address, folder):
