@@ -29,6 +29,7 @@ from oneword.comparison.answers import read_prompts
 from oneword.experiments.spec import load_spec
 
 COUNT = 500
+Lines = tuple[str, ...]
 LONG, DEEP = 1_000_000, 100_000
 PIECES = (
     "good film", "not", "\x00", "\x1b[31m", "\x1b]8;;x\x07", "\x9b2J", "\ud800", "\udfff", "\u202e", "\u2066", "\u200b",
@@ -149,17 +150,22 @@ PROMPTS = (
 )
 
 
-def _toml(kind: str, known: tuple[str, ...], keys: tuple[str, ...], tables: tuple[str, ...], turn: int,
-          draw: random.Random, read: Callable[[Path], object]) -> Case:  # fmt: skip
+def _toml(kind: str, known: Lines, keys: Lines, tables: Lines, usual: Lines, turn: int, draw: random.Random,
+          read: Callable[[Path], object]) -> Case:  # fmt: skip
     if turn < len(known):
         content = known[turn].encode(errors="surrogatepass")
     else:
         lines = []
-        for _ in range(draw.randint(1, 3)):
-            lines.append(draw.choice(tables))
-            lines += [f"{draw.choice(keys)} = {draw.choice(VALUES)}" for _ in range(draw.randint(0, 6))]
+        for table in draw.sample(tables, draw.randint(1, 3)):
+            names = draw.sample(keys, draw.randint(0, min(6, len(keys))))
+            lines += [table, *(f"{name} = {draw.choice(VALUES)}" for name in names)]
+        if draw.random() < 0.6:  # what can be read, but for one or two values
+            lines = list(usual)
+            for place in draw.sample(range(len(lines)), min(len(lines), draw.randint(1, 2))):
+                name, equals, _ = lines[place].partition(" = ")
+                lines[place] = f"{name}{equals}{draw.choice(VALUES)}" if equals else lines[place]
         content = "\n".join(lines).encode(errors="surrogatepass")
-    harm = "as it is" if turn < len(known) else draw.choice(list(HARMS))
+    harm = "as it is" if turn < len(known) or draw.random() < 0.7 else draw.choice(list(HARMS))
     return Case(
         f"{turn}: {harm}", kind, partial(_file, f"{kind}.toml", partial(bytes, content), harm, draw.random(), read)
     )
@@ -177,18 +183,31 @@ def _spec(turn: int, draw: random.Random) -> Case:
         "title = 3",
         "",
     )
-    return _toml("spec", SPECS, SPEC_KEYS, tables, turn, draw, load_spec)
+    usual = ('title = "a"', "[[sweep]]", 'maps = "rf"', "n = [4, 5]", "d = 3", "k = 7", "trials = 1", "seed = 0",
+             'words_from = "gaussian"', 'activation = "relu"')  # fmt: skip
+    return _toml("spec", SPECS, SPEC_KEYS, tables, usual, turn, draw, load_spec)
 
 
 def _prompts(turn: int, draw: random.Random) -> Case:
     keys = ("text", "words", "answers", "name", "unknown", "prompt")
-    return _toml("prompts", PROMPTS, keys, ("[[prompt]]", "[prompt]", "[other]", ""), turn, draw, read_prompts)
+    usual = ("[[prompt]]", 'text = "Is it {word}?"', 'words = ["good", "bad"]', 'answers = ["yes", "no"]', 'name = "a"')
+    return _toml("prompts", PROMPTS, keys, ("[[prompt]]", "[prompt]", "[other]", ""), usual, turn, draw, read_prompts)
 
 
 def _thresholds(turn: int, draw: random.Random) -> Case:
     keys = ("negation", "typo", "number", "'\\u001b'", "certain", "fail_deaf", "auc", "a.b.c", "x")
     tables = ("[auc]", "[floor]", "[ceiling]", "[chunk]", "[unknown]", "", "[[auc]]")
-    return _toml("thresholds", THRESHOLDS, keys, tables, turn, draw, Thresholds.of)
+    usual = (
+        "certain = true",
+        "fail_deaf = false",
+        "[auc]",
+        "negation = 0.7",
+        "[ceiling]",
+        "typo = 0.1",
+        "[chunk]",
+        "a = 32",
+    )
+    return _toml("thresholds", THRESHOLDS, keys, tables, usual, turn, draw, Thresholds.of)
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
@@ -236,18 +255,19 @@ def _written(suffix: str, draw: random.Random) -> bytes:
 def _column(values: list[Any], draw: random.Random) -> pa.Array:
     """Of one type, whichever the first value has."""
     kind = type(draw.choice(values)) if values else str
-    same = [value if isinstance(value, kind) and value != "\ud800" else None for value in values]
+    same = [value if type(value) is kind and value != "\ud800" else None for value in values]
     if kind is int:
         same = [value if value is None or abs(value) < 2**60 else None for value in same]
-    return pa.array(same).dictionary_encode() if kind is str and values and draw.random() < 0.3 else pa.array(same)
+    made = pa.array(same)
+    return made.dictionary_encode() if pa.types.is_string(made.type) and draw.random() < 0.3 else made
 
 
 def _rows(kind: str, turn: int, draw: random.Random, read: Callable[[Path], object]) -> Case:
-    suffixes = (".csv", ".tsv", ".jsonl", ".parquet", ".json")
+    suffixes = (".csv", ".jsonl", ".parquet", ".tsv", ".csv", ".jsonl", ".parquet", ".json")
     suffix = suffixes[turn % len(suffixes)]
     bomb = turn < len(suffixes)
     content = partial(_wide, suffix) if bomb else partial(bytes, _written(suffix, draw))
-    harm = "as it is" if bomb or draw.random() < 0.3 else draw.choice(list(HARMS))
+    harm = "as it is" if bomb or draw.random() < 0.6 else draw.choice(list(HARMS))
     name = f"{kind}{suffix}" if draw.random() < 0.8 else f"\x1b[31m\u202e{kind}{draw.choice(suffixes)}"
     what = "bomb" if bomb else harm
     return Case(f"{turn}: {suffix}, {what}", kind, partial(_file, name, content, harm, draw.random(), read))
@@ -297,7 +317,9 @@ def _folder(path: Path, content: bytes, chance: float, home: Home) -> None:
 
 
 def _link(path: Path, content: bytes, chance: float, home: Home) -> None:
-    path.symlink_to(home.decoy)
+    """A person may name a link; it is read as what it points to."""
+    (home.outside / "real").write_bytes(content)
+    path.symlink_to(home.outside / "real")
 
 
 def _loop(path: Path, content: bytes, chance: float, home: Home) -> None:
