@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.first_answer import reviews
 from oneword.app.texts import SAMPLES
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ READERS = ("Softmax attention", "Fully connected layer", "all-MiniLM-L6-v2, trai
 @contextmanager
 def page() -> Iterator[tuple[str, int]]:
     """`oneword app` as a command: its address and process."""
-    command = [Path(sys.executable).with_name("oneword"), "app"]
+    command = [sys.executable, "-m", "oneword", "app"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = next(found[0] for line in process.stdout if (found := re.search(r"http://[\w.:]+/", line)))
@@ -75,6 +76,52 @@ async def _with_browser(address: str, do: Any) -> dict[str, Any]:
             return found
         finally:
             await browser.close()
+
+
+def at_once(visitors: int = VISITORS) -> dict[str, Any]:
+    """Ten visitors with real reviews press Measure at the same moment: seconds to their first colours."""
+    texts = reviews(200, visitors)
+    with page() as (address, _):
+        return asyncio.run(_with_browser(address, lambda browser, url: _all_press(browser, url, texts)))
+
+
+async def _all_press(browser: Browser, address: str, texts: list[str]) -> dict[str, Any]:
+    errors: list[str] = []
+    tabs = [await _visit(browser, address) for _ in texts]
+    for tab, text in zip(tabs, texts, strict=True):
+        tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        await _read_by(tab, *READERS)
+        await tab.fill("#text textarea", text)
+    began = time.monotonic()
+
+    async def press(tab: Page) -> tuple[float, float]:
+        await tab.click("#measure")
+        await tab.wait_for_selector("#words [data-start]")
+        first = time.monotonic() - began
+        await tab.wait_for_function(f"document.querySelectorAll('#words .review').length == {len(READERS)}")
+        every = time.monotonic() - began
+        said = await tab.inner_text("#status")
+        errors.extend([said] if "expected" in said or "should not" in said else [])
+        return first, every
+
+    first, every = zip(*await asyncio.gather(*map(press, tabs)), strict=True)
+    await tabs[0].wait_for_function("document.querySelector('#words').innerText.includes('S ≥')")  # a search goes on
+    searched = time.monotonic() - began
+    for tab in tabs:
+        await tab.click("#stop")
+        await tab.wait_for_selector("#status >> text=/Stopped|Done/")
+    return {
+        "bars": {"first_colours_seconds_worst": "< 30 on two cores", "errors": "0"},
+        "visitors": len(texts),
+        "words": [len(text.split()) for text in texts],
+        "first_colours_seconds_median": round(statistics.median(first), 1),
+        "first_colours_seconds_worst": round(max(first), 1),
+        "colours_of_all_three_seconds_median": round(statistics.median(every), 1),
+        "colours_of_all_three_seconds_worst": round(max(every), 1),
+        "first_search_seconds": round(searched, 1),
+        "errors": errors,
+    }
 
 
 async def _first_results(browser: Browser, address: str) -> dict[str, Any]:
@@ -170,7 +217,7 @@ async def _visit(browser: Browser, address: str) -> Page:
 
 
 async def _read_by(tab: Page, *names: str) -> None:
-    for box in await tab.locator("#readers label").all():
+    for box in await tab.locator("#subjects label").all():
         if ((await box.inner_text()).strip() in names) != await box.locator("input").is_checked():
             await box.click()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 Progress = Callable[[str, float], None]  # called with the name of the stage and the fraction of it that is done
 
@@ -18,6 +19,14 @@ def part(progress: Progress, first: float, last: float, stage: str | None = None
     The stage that the piece reports is passed on, unless `stage` names it.
     """
     return lambda name, done: progress(name if stage is None else stage, first + (last - first) * done)
+
+
+def shares(progress: Progress, weights: Sequence[float]) -> list[Progress]:
+    """One callback for each of several pieces of work, which take parts of the whole as large as their weights."""
+    total, ends = sum(weights) or 1.0, [0.0]
+    for weight in weights:
+        ends.append(ends[-1] + weight)
+    return [part(progress, first / total, last / total) for first, last in pairwise(ends)]
 
 
 class TimeLeft:

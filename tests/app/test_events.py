@@ -14,7 +14,7 @@ import torch
 import oneword as ow
 from oneword.app import events as module
 from oneword.app.events import Events, Session
-from oneword.app.measuring import change, lengths, measure_text
+from oneword.app.measuring import change, lengths, measurement
 from oneword.app.subjects import MAPS, Subjects
 from oneword.errors import OnewordError
 from oneword.report import app_views as views
@@ -29,6 +29,14 @@ TEXT = "This is not a <b>bad</b> film."
 
 def _nothing(*_):
     return None
+
+
+def measure_text(subjects, keys, text, careful, progress, show):
+    """The table at the end; `show` sees those before it."""
+    found = measurement(subjects, keys, text, careful)
+    for _ in found.steps(progress, first=True):
+        show(found.table())
+    return found.table()
 
 
 def in_thread(work):
@@ -119,13 +127,20 @@ def test_models_of_one_name_are_told_apart():
 
 
 def test_what_is_stopped_is_not_called_done_and_what_is_replaced_is_silent(monkeypatch):
-    def measured(subjects, keys, text, careful, progress, show):
-        show(_table(text))
-        while keys == ["for ever"]:
-            progress("searching", 0.5)
-            time.sleep(0.001)
+    class Measured:
+        def __init__(self, subjects, keys, text, careful):
+            self.keys, self.text = keys, text
 
-    monkeypatch.setattr(module, "measure_text", measured)
+        def steps(self, progress, *, first):
+            yield True
+            while self.keys == ["for ever"]:
+                progress("searching", 0.5)
+                time.sleep(0.001)
+
+        def table(self):
+            return _table(self.text)
+
+    monkeypatch.setattr(module, "measurement", Measured)
     events = Events(Subjects(), Subjects())
 
     async def run():
@@ -200,7 +215,8 @@ def test_a_model_shows_what_it_knows_before_the_end(subjects):
     found = []
     measure_text(subjects, ["minilm"], "It is not bad.", False, _nothing, found.append)
     known = [list(scales(each.parts[0])) for each in found]
-    assert known[0] == ["random_word"]
+    assert known[0] == ["random_word"]  # a first answer: first order beside it, no search
+    assert found[0].words["first_order"].notna().all()
     assert "value" in known[-1]
     assert found[0].words["value"].isna().all()
     assert found[-1].words["value"].notna().all()

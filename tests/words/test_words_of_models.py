@@ -13,7 +13,7 @@ from oneword.search.ascent import Ascent
 from oneword.search.shortlist import Shortlist
 from oneword.words.effort import Effort
 from oneword.words.layers import noise_floor
-from oneword.words.random_words import random_words
+from oneword.words.random_words import RandomWords
 from tests.text.tiny_models import write_model
 
 pytest.importorskip("transformers")
@@ -100,14 +100,18 @@ def test_heads_say_how_attention_moves_to_the_word(phi: TransformerFeatures, fou
 def test_random_words_are_those_that_the_model_gives(phi: TransformerFeatures) -> None:
     text = phi.encode("not bad")
     probe, words = phi.at(text.X), ow.Vocabulary.of(phi.encoder)
-    found = random_words(probe, text, [1, 2], words, 4, seed=3)
+    tries = RandomWords(probe, text, [1, 2], words, 4, seed=3)
+    tries.run()
+    found = tries.found
     exact = ow.sensitivity(phi, text, within=words)
     assert exact.substitutions is not None
     for i, values in found.items():
         assert len(values) == 4
         for word, value in values.items():
             assert value == pytest.approx(exact.of(i, word), rel=1e-9)
-    assert random_words(probe, text, [1], words, 4, seed=3)[1] == found[1]  # whatever else is tried
+    alone = RandomWords(probe, text, [1], words, 4, seed=3)
+    alone.run()
+    assert alone.found[1] == found[1]  # whatever else is tried
 
 
 def test_the_noise_floor_is_what_padding_and_batches_do(
@@ -177,7 +181,7 @@ def test_some_words_are_searched_those_that_a_random_word_moves_most(
     assert set(some.layers["position"]) == set(known["position"])
     said = f"searched at 3 of {len(some.words)} words, those that a random word moves most"
     assert any(said in note for note in some.notes)
-    columns = ["random_word", "first_order", "value"]  # each stage fills one more
-    assert [[name for name in columns if words[name].notna().any()] for words in seen[:3]] == [
-        columns[:1], columns[:2], columns,
+    # First order is estimated at every word, then known where the search will be, then both are there.
+    assert [(words["first_order"].notna().sum(), words["value"].notna().sum()) for words in seen[:4]] == [
+        (len(some.words), 0), (len(some.words), 0), (3, 0), (3, 3),
     ]  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oneword.app.jobs import Job, Jobs
-from oneword.app.measuring import add_worst_words, change, lengths, measure_text
+from oneword.app.measuring import add_worst_words, change, lengths, measurement
 from oneword.app.subjects import Subjects
 from oneword.app.texts import check_text, read_upload
 from oneword.errors import OnewordError, RangeError
@@ -63,8 +63,12 @@ class Events:
             return
         box = _Box(Session(text))
 
-        def work(job: Job) -> None:
-            measure_text(self.subjects, keys, text, careful, job.report, lambda table: box.put(Session(text, table)))
+        def work(job: Job) -> Iterator[bool]:
+            found = measurement(self.subjects, keys, text, careful)
+            for takes_long in found.steps(job.report, first=True):
+                box.put(Session(text, found.table()))
+                yield takes_long
+            box.put(Session(text, found.table()))
 
         async for news in self._watch(visitor, work, box):
             yield news
@@ -83,7 +87,8 @@ class Events:
             return
         box = _Box(found)
 
-        def work(job: Job) -> None:
+        def work(job: Job) -> Iterator[bool]:
+            yield True
             for part in unknown:
                 table = box.found.table
                 assert table is not None, "there are words to choose from"
@@ -101,7 +106,8 @@ class Events:
             return
         pictures: list[str] = []
 
-        def work(job: Job) -> None:
+        def work(job: Job) -> Iterator[bool]:
+            yield True
             pictures.append(views.lengths(lengths(self.subjects, keys, found.text, job.report)))
 
         async for news in self._watch(visitor, work, _Box(found)):
@@ -127,7 +133,7 @@ class Events:
             return None, views.said(str(error), "error")
 
     async def _watch(
-        self, visitor: str, work: Callable[[Job], None], box: _Box, kind: str = ""
+        self, visitor: str, work: Callable[[Job], Iterator[bool]], box: _Box, kind: str = ""
     ) -> AsyncIterator[Update]:
         """Progress while the work goes on, and what is found as it comes."""
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,23 +22,16 @@ from oneword.text.context import spread_positions
 from oneword.text.tokenizer_files import tokenised
 from oneword.words.effort import MEMORY, WHOLE, Effort
 from oneword.words.random_words import sup_and_words
-from oneword.words.verb import measure
+from oneword.words.verb import Measurement, measure, prepare
 
 SOME = 48  # words of long texts that models search where somebody asks for care
 
 
-def measure_text(
-    subjects: Subjects,
-    keys: Sequence[str],
-    text: str,
-    careful: bool,
-    progress: Progress,
-    show: Callable[[WordTable], None],
-) -> WordTable:
-    """The same numbers as `oneword measure` with one seed; `show` is called whenever there is more to see."""
+def measurement(subjects: Subjects, keys: Sequence[str], text: str, careful: bool) -> Measurement:
+    """The same numbers as `oneword measure` with one seed, in steps: first answers, then the searches."""
     tokens = len(tokenised(subjects.encoder.tokenizer, text).ids)
     subjects.encoder.check_length(tokens)  # else maps would measure it in windows, each by itself
-    return measure(
+    return prepare(
         text,
         [subjects.subject(key) for key in keys],
         encoder=subjects.encoder,
@@ -46,8 +39,6 @@ def measure_text(
         top=KEPT,
         window=subjects.encoder.longest,
         effort=_careful(tokens) if careful else "usual",
-        progress=progress,
-        show=show,
     )
 
 

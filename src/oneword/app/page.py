@@ -68,7 +68,7 @@ def build(events: Events) -> gr.Blocks:
                 with gr.Row():
                     samples = [("pick one …", ""), *((name, name) for name in SAMPLES)]
                     sample = gr.Dropdown(samples, value="", label="Samples", elem_id="sample")
-                    upload = gr.UploadButton("Open a text file", elem_id="upload")
+                    upload = gr.UploadButton("Open a text file", file_types=["text"], elem_id="upload")
             with gr.Column(scale=2):
                 keys = gr.CheckboxGroup(
                     subjects.choices,

@@ -10,7 +10,7 @@ from typing import Any
 
 from oneword.app.events import Events
 from oneword.app.subjects import Subjects
-from oneword.app.texts import MOST_BYTES
+from oneword.app.texts import MOST_UPLOADED
 from oneword.errors import MissingExtraError
 from oneword.plot.look import DARK, LIGHT
 from oneword.report import app_views as views
@@ -75,9 +75,16 @@ def serve(
         show_error=False,
         footer_links=[],
         ssr_mode=False,
-        max_file_size=10 * MOST_BYTES,
+        max_file_size=MOST_UPLOADED,
         state_session_capacity=MOST_SESSIONS,
-        app_kwargs={"middleware": guards(alone=host in ALONE and not share), "docs_url": None, "redoc_url": None},
+        app_kwargs={
+            "middleware": guards(alone=host in ALONE and not share),
+            "docs_url": None,
+            "redoc_url": None,
+            "openapi_url": None,
+        },
+        strict_cors=True,
+        enable_monitoring=False,
         theme=gr.themes.Base(font=SANS, font_mono=MONO, primary_hue="blue", neutral_hue="stone").set(
             body_background_fill=LIGHT["paper"], body_background_fill_dark=DARK["paper"]
         ),

@@ -9,6 +9,7 @@ from oneword.errors import FileFormatError, RangeError, TextError
 MOST_WORDS = 300
 MOST_CHARACTERS = 4_000
 MOST_BYTES = 100_000  # of a file
+MOST_UPLOADED = 10 * MOST_BYTES  # of what is taken at all, so that a file that is a little too long is told so
 _INSTEAD = "shorten it, or measure it with the command `oneword measure`, which takes longer texts"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oneword.checks import printable
 from oneword.cli.common import (
     Device,
     DType,
@@ -31,6 +33,7 @@ from oneword.maps.registry import DEFAULT, each_once, find
 from oneword.maps.registry import names as map_names
 
 if TYPE_CHECKING:
+    from oneword.cli.watch import Watch
     from oneword.maps.transformer import TransformerFeatures
     from oneword.report.words.table import WordTable
     from oneword.text.context import Context
@@ -40,6 +43,8 @@ def _panel(title: str) -> Callable[..., Any]:
     """Options that the help text shows together, under this title."""
     return partial(typer.Option, rich_help_panel=title)
 
+
+SOON = 10.0  # seconds; what takes no longer is answered without a first answer
 
 inputs, subjects, changes = map(_panel, ("What is measured", "Maps and models", "What may change"))
 
@@ -174,9 +179,32 @@ def measure(
             dtype=like.dtype,
             device=device,
             progress=progress,
+            show=None if quiet else _FirstAnswer(progress),
             **asked_for | ({} if seeds is None else {"seeds": seeds}),
         )
     _write(found, outputs, top)
+
+
+class _FirstAnswer:
+    """Says once what is known before the long searches, if these take a while."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.began, self.said = watch, time.monotonic(), False
+
+    def __call__(self, table: WordTable) -> None:
+        if self.said or table.seconds_left is None:
+            return
+        self.watch.estimate(table.seconds_left)
+        complete = len(table.parts) == len(table.texts) * len(table.about["by"])
+        if complete:
+            self.said = True
+        if complete and table.seconds_left > SOON:
+            from oneword.report.words.sentences import first_answer, first_line
+            from oneword.report.words.terminal import FirstView
+
+            seconds = time.monotonic() - self.began
+            words = "; ".join(map(first_answer, table.parts_of(0)))
+            self.watch.show(f"{first_line(table, seconds)}. {words}", FirstView(table, seconds))
 
 
 def _texts(
@@ -277,7 +305,9 @@ def _write(found: WordTable, outputs: Outputs, top: int) -> None:
     if folder is not None:
         _write_folder(found, folder)
         if not outputs.silent:
-            typer.echo(f"written to {folder}: results (*.json), tables (*.parquet) and figures (*.pdf, *.png)")
+            typer.echo(
+                f"written to {printable(str(folder))}: results (*.json), tables (*.parquet) and figures (*.pdf, *.png)"
+            )
 
 
 def _write_folder(found: WordTable, folder: Path) -> None:

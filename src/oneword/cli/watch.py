@@ -18,6 +18,7 @@ from oneword.checks import printable
 from oneword.progress import TimeLeft, duration
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.progress import ProgressColumn, Task
 
 EVERY = 60.0  # seconds between two lines where there is no terminal
@@ -49,6 +50,10 @@ class Watch:
 
     def say(self, line: str) -> None:
         """A line that stays; nothing where nobody wants to read any."""
+
+    def show(self, line: str, view: RenderableType) -> None:
+        """A first answer: the line, or at a terminal the view."""
+        self.say(line)
 
     @property
     def state(self) -> str:
@@ -93,6 +98,9 @@ class _Bar(Watch):
         from rich.text import Text
 
         self.bar.console.print(Text(self._named(line)))
+
+    def show(self, line: str, view: RenderableType) -> None:
+        self.bar.console.print(view)
 
     def _time_left(self) -> ProgressColumn:
         from rich.progress import ProgressColumn

@@ -125,6 +125,10 @@ class Search(ABC):
         """A short search from these starts, while words that change together are chosen one by one."""
         return self.run(probe, rows, within, starts=starts)
 
+    def work(self, probe: Probe, sets: int) -> float:
+        """How much `run` has to do for so many sets of rows, in passes with a gradient; roughly, for progress."""
+        return float(sets)
+
     def describe(self) -> dict[str, Any]:
         """Its settings, for provenance."""
         return asdict(self) if is_dataclass(self) else {"search": type(self).__name__}

@@ -27,6 +27,9 @@ class DefaultSearch(Search):
     def run(self, probe: Probe, rows: Rows, within: Constraint, **options: Any) -> Found:
         return default_search(probe, self.quick, self.memory).run(probe, rows, within, **options)
 
+    def work(self, probe: Probe, sets: int) -> float:
+        return default_search(probe, self.quick, self.memory).work(probe, sets)
+
     def settle(self, probe: Probe, rows: Rows, within: Constraint, starts: Batch) -> Found:
         return default_search(probe, self.quick, self.memory).settle(probe, rows, within, starts)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,6 +32,7 @@ _WIDEST = 0.5  # first step, of the radius, up to `_SHORT` steps; longer climbs 
 _SHORT = 20
 _NARROW = 0.3  # of that: from a candidate that has climbed already, wider steps would throw it back
 _LONG = 40  # steps; from here on a climb forgets more slowly
+_STARTS = 4  # of a position, as a rule: toward two words, and along the largest gain both ways
 _AGREE = 1e-3  # relative difference of S up to which two starts count as having found the same
 
 
@@ -95,8 +96,35 @@ class FrugalAscent(Search):
         status = status if land.gradients.seen else Status.ZERO_GRADIENT
         return Found(change2, pool.y[:, 0], land.value(rows, random), status, self)
 
+    def work(self, probe: Probe, sets: int) -> float:
+        return _Plan.of(self, sets, _STARTS + self.random).total
+
     def settle(self, probe: Probe, rows: Rows, within: Constraint, starts: Batch) -> Found:
         return FrugalAscent(steps=4, leading=1, polish=0, quick=True).run(probe, rows, within, starts=starts)
+
+
+class _Plan(NamedTuple):
+    """How many sets and candidates take part in what, and the passes with a gradient that all of it takes."""
+
+    leading: int
+    keep: int
+    last: int
+    scouts: int
+    scouting: int
+    hands: int
+    total: float
+
+    @classmethod
+    def of(cls, search: FrugalAscent, p: int, s: int) -> _Plan:
+        """For p sets with s starts each."""
+        steps = search.steps
+        leading, keep, last = min(p, search.leading), min(search.keep, s), min(search.keep, s, 2)
+        scouts = max(leading, min(_SCOUTS, -(-p // 8)))
+        scouting = max(2 * steps, min(_SCOUTING, p * steps // scouts))
+        hands = min(scouts, 1 + 4 * (keep - 1))
+        tries = p * (s + hands) / 3  # a pass without its gradient costs a third
+        total = tries + keep * (scouts * scouting + p * steps) + last * leading * search.polish
+        return cls(leading, keep, last, scouts, scouting, hands, total)
 
 
 def scout_and_climb(
@@ -110,13 +138,8 @@ def scout_and_climb(
     """
     p, s = starts.shape[:2]
     steps, polish = search.steps, search.polish
-    leading, keep, last = min(p, search.leading), min(search.keep, s), min(search.keep, s, 2)
-    scouts = max(leading, min(_SCOUTS, -(-p // 8)))
-    scouting = max(2 * steps, min(_SCOUTING, p * steps // scouts))
-    hands = min(scouts, 1 + 4 * (keep - 1))
-    tries = p * (s + hands) / 3  # a pass without its gradient costs a third
-    total = tries + keep * (scouts * scouting + p * steps) + last * leading * polish
-    done = 0.0
+    plan, done = _Plan.of(search, p, s), 0.0
+    leading, keep, last, scouts, scouting, hands, total = plan
 
     def worked(more: float) -> None:
         nonlocal done

@@ -10,6 +10,7 @@ import torch
 
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
+from oneword.progress import shares
 from oneword.result import Sensitivity, Substitutions
 from oneword.search.base import Status
 from oneword.search.exhaustive import exhaust
@@ -28,10 +29,12 @@ def tried(probe: Probe, text: Context, spots: list[int], within: Replacements, t
     values: dict[int, np.ndarray] = {}
     distances: dict[int, np.ndarray] = {}
     forms: dict[int, Replacements] = {}
-    for form, members in (pair for group in by_size(text, spots) for pair in within.fitting(text, group)):
+    groups = [pair for group in by_size(text, spots) for pair in within.fitting(text, group)]
+    pairs = [len(members) * len(form.names[len(text.rows[members[0]])]) for form, members in groups]
+    for (form, members), progress in zip(groups, shares(task.progress, pairs), strict=True):
         rows = rows_of(text, probe, members)
         forms |= dict.fromkeys(members, form)
-        found = exhaust(probe, rows, form, memory=task.searching.memory, progress=task.progress)
+        found = exhaust(probe, rows, form, memory=task.searching.memory, progress=progress)
         values |= zip(members, (found.change2.clamp_min(0).sqrt() / probe.norm).cpu().numpy(), strict=True)
         relative = (found.distance2.clamp_min(0) / probe.length2(rows)[:, None]).sqrt()
         distances |= zip(members, relative.cpu().numpy(), strict=True)

@@ -71,6 +71,12 @@ class Task:
         return probe.allowed(self.within)
 
 
+def check_words(words: int, able: float) -> None:
+    """Refuse that more words change at once than may change."""
+    if not 1 <= words <= able:
+        raise RangeError(f"expected words out of 1 … {able}, the words that may change, got {words}")
+
+
 def numbered(positions: object) -> list[int]:
     """Positions as a list of whole numbers; RangeError for anything else."""
     if not isinstance(positions, Iterable):

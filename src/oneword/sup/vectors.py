@@ -14,7 +14,7 @@ from torch import Tensor
 from oneword.bounds.certificate import certificate
 from oneword.errors import RangeError
 from oneword.maps.base import Probe
-from oneword.progress import part
+from oneword.progress import part, shares
 from oneword.result import Sensitivity, numbers
 from oneword.search.base import Found, Rows, Search, Status
 from oneword.search.greedy import choose_words
@@ -79,14 +79,16 @@ def searched(probe: Probe, text: Context, spots: list[int], within: Constraint, 
 def _each_word(probe: Probe, text: Context, spots: list[int], within: Constraint, task: Task) -> list[Change]:
     """The best change of every word by itself, in the order of `spots`."""
     changes: dict[int, Change] = {}
-    for members in by_size(text, spots):
+    groups = by_size(text, spots)
+    heard = shares(task.progress, [task.searching.work(probe, len(members)) for members in groups])
+    for members, progress in zip(groups, heard, strict=True):
         found = task.searching.run(
             probe,
             rows_of(text, probe, members),
             within,
             baseline=task.baseline,
             seed=task.seed,
-            progress=task.progress,
+            progress=progress,
         )
         each = _changes(probe, rows_of(text, probe, members), [(i,) for i in members], found, within)
         changes |= {change.positions[0]: change for change in each}
@@ -166,20 +168,23 @@ def _certified(
         return None, {}, "no certificate: not asked for", "none"
     # What is relative to ‖φ(X)‖ inherits the rounding of that norm.
     norm = probe.norm / (1 + 100 * torch.finfo(probe.X.dtype).eps)
-    certify = partial(certificate, effort=task.certify, progress=task.progress)
+    certify = partial(certificate, effort=task.certify)
     if task.words > 1:
         rows = torch.tensor([[row for i in best.positions for row in text.rows[i]]], device=probe.X.device)
         sizes = sorted((len(text.rows[change.positions[0]]) for change in each), reverse=True)
         any_rows = sum(sizes[: task.words]) if task.words < len(each) else None
         attained = torch.tensor([best.value * probe.norm], dtype=torch.float64)
-        made = certify(probe, rows, within, attained, any_rows=any_rows).check(attained, probe.X.dtype)
+        made = certify(probe, rows, within, attained, any_rows=any_rows, progress=task.progress)
+        made = made.check(attained, probe.X.dtype)
         return None if made.upper is None else float(made.upper[0]) / norm, {}, made.how, made.kind
     value = {change.positions[0]: change.value for change in each}
     uppers: dict[int, float] = {}
     hows: list[str] = []
-    for members in by_size(text, list(value)):
+    groups = by_size(text, list(value))
+    for members, progress in zip(groups, shares(task.progress, [len(each) for each in groups]), strict=True):
         attained = torch.tensor([value[i] * probe.norm for i in members], dtype=torch.float64)
-        made = certify(probe, rows_of(text, probe, members), within, attained).check(attained, probe.X.dtype)
+        made = certify(probe, rows_of(text, probe, members), within, attained, progress=progress)
+        made = made.check(attained, probe.X.dtype)
         hows.append(made.how)
         if made.upper is None:
             return None, {}, made.how, made.kind

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from oneword._version import versions
 from oneword.bounds.certificate import Certify
-from oneword.errors import DTypeError, MapError, OnewordError, RangeError, ShapeError
+from oneword.errors import DTypeError, MapError, OnewordError, ShapeError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap, ModuleFeatures, Probe, blaming
 from oneword.maps.transformer import TransformerFeatures
@@ -26,7 +26,7 @@ from oneword.search.base import Search
 from oneword.sets.constraints import Constraint
 from oneword.sets.vocabulary import Replacements
 from oneword.sup.replacements import tried
-from oneword.sup.task import Task, spots_of
+from oneword.sup.task import Task, check_words, spots_of
 from oneword.sup.vectors import searched
 from oneword.text.context import Context, as_context
 from oneword.text.encoders import encode
@@ -151,8 +151,7 @@ def measure_at(phi: FeatureMap, probe: Probe, text: Context, task: Task, started
     """The same with a Probe that is there already, for those who have more questions to it."""
     within = task.set_for(probe, text)
     spots = spots_of(text, probe, task)
-    if not 1 <= task.words <= len(spots):
-        raise RangeError(f"expected words out of 1 … {len(spots)}, the words that may change, got {task.words}")
+    check_words(task.words, len(spots))
     with blaming(probe, probe.X):
         if isinstance(within, Replacements):
             found = tried(probe, text, spots, within, task)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import torch
 
-from oneword.maps.base import FeatureMap
+from oneword.maps.base import FeatureMap, ModuleFeatures, blaming
 from oneword.maps.registry import draw, has_blocks, title
-from oneword.progress import Progress, part
+from oneword.progress import Progress, shares
 from oneword.random import stream
 from oneword.report.words.table import Subject
 from oneword.result import Sensitivity
 from oneword.sets.constraints import Constraint
 from oneword.sets.coverage import Coverage
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
+from oneword.sup.task import check_words
 from oneword.sup.verb import sensitivity
 from oneword.text.context import spread_positions
+from oneword.words.cost import Costs, first_words, map_costs
 from oneword.words.effort import Effort
 from oneword.words.measured import Measured, Origin, Rows
+from oneword.words.random_words import RandomWords
 from oneword.words.request import Request
 from oneword.words.windows import Window
 
@@ -57,21 +60,68 @@ class MapSubject:
         return draw(self.by, window.context.n, window.context.d, k=k, seed=seed, dtype=X.dtype, device=X.device)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class MapJob:
-    """One map with one draw of its weights at one window."""
+    """One map with one draw of its weights at one window; `name` is that of the result.
+
+    `first` gives a first answer, `run` the last one; `measured` are the rows that are known.
+    """
 
     subject: MapSubject
     window: Window
     seed: int
     request: Request
     words: Replacements | None
+    name: str
+    keep: int = 0  # bytes of weights that may wait between the first answer and the last
+    known: Measured = field(default_factory=Measured)
+    _phi: Any = field(default=None, repr=False)
 
-    def run(self, name: str, progress: Progress, show: Callable[[Measured], None]) -> Measured:
-        """Measure it; `name` is that of the result. There is nothing to `show` before it is done."""
-        progress = _by_stage(progress)
+    def __post_init__(self) -> None:
+        check_words(self.request.together, len(self._positions))
+
+    @property
+    def costs(self) -> Costs:
+        words = len(self._positions)
+        return map_costs(self.window.context, words, self._effort, blocks=self.subject.blocks)
+
+    def measured(self) -> Measured:
+        return self.known
+
+    def first(self, progress: Progress) -> None:
+        """A first answer: what a random real word does in the place of each word."""
+        subject, context = self.subject, self.window.context
+        phi = subject.phi(self.window, self.seed, self._effort)
+        phi = phi if isinstance(phi, FeatureMap) else ModuleFeatures(phi)
+        tries = None
+        with blaming(phi, context.X):
+            probe = phi.at(context.X)
+            able = [i for i in self._positions if set(context.rows[i]) <= set(probe.positions)]
+            if self.words is not None:
+                # Drawn apart from those of the search: they stand for all words until these were tried.
+                tries = RandomWords(probe, context, able, self.words, 1, seed=self.request.seed)
+                tries.run(None if subject.own is None else first_words(context.n, tries.left), progress)
+        found, origin = {} if tries is None else tries.found, self._origin
+        self.known = Measured(
+            words=[
+                origin.row(i, None, {}) | {"random_word": _mean(found.get(i, {})), "below_noise": False} for i in able
+            ],
+            subjects=[Subject(self.window.text, subject.by, subject.title, "map")],
+            notes=[f"{subject.by}: a first answer, one random word in each place; the search goes on"],
+        )
+        if sum(w.numel() * w.element_size() for w in [*phi.parameters(), *phi.buffers()]) <= self.keep:
+            self._phi = phi
+
+    @property
+    def _origin(self) -> Origin:
+        return Origin(self.window, self.subject.by, self.seed if self.subject.own is None else None)
+
+    def run(self, progress: Progress) -> Iterator[None]:
+        """Measure it. There is nothing to look at before it is done."""
+        progress = self._by_stage(progress)
         subject, window, effort = self.subject, self.window, self._effort
-        phi = subject.phi(window, self.seed, effort)
+        phi = self._phi or subject.phi(window, self.seed, effort)
+        self._phi = None
         ball = sensitivity(
             phi,
             window.context,
@@ -85,18 +135,18 @@ class MapJob:
             progress=progress,
         )
         exact, kind = self._real_words(phi, progress)
-        drawn = subject.own is None
-        origin = Origin(window, subject.by, self.seed if drawn else None)
+        origin, drawn = self._origin, subject.own is None
         within, about = str(ball.provenance["within"]["shown"]), {} if drawn else {"map": ball.provenance["map"]}
-        return Measured(
+        self.known = Measured(
             words=list(self._rows(origin, ball, exact, kind)),
             replacements=[] if exact is None else self._ranks(origin, exact),
             joint=[origin.joint(ball)] if self.request.together > 1 else [],
             subjects=[
                 Subject(window.text, subject.by, subject.title, "map", "", within, ball.certificate, about=about)
             ],
-            results=[(name, ball)],
+            results=[(self.name, ball)],
         )
+        yield
 
     @property
     def _effort(self) -> Effort:
@@ -142,6 +192,13 @@ class MapJob:
         able, most = self.window.positions, self._effort.block_words
         return spread_positions(able, most if self.subject.blocks and most is not None else len(able))
 
+    def _by_stage(self, progress: Progress) -> Progress:
+        """The stages of a map, each of which reports from 0 to 1, as shares of the whole."""
+        costs = self.costs
+        names = [name for name in costs if name != "first"]
+        heard = dict(zip(names, shares(progress, [costs[name] for name in names]), strict=True))
+        return lambda stage, done: heard.get(stage, heard[names[-1]])(stage, done)
+
     def _real_words(self, phi: FeatureMap, progress: Progress) -> tuple[Sensitivity | None, str]:
         """What real words do, and whether all of them were tried ("exact") or some ("sample")."""
         words, context = self.words, self.window.context
@@ -158,10 +215,8 @@ class MapJob:
         return found, "exact" if words is self.words else "sample"
 
 
-def _by_stage(progress: Progress) -> Progress:
-    """The stages of a map, each of which reports from 0 to 1, as shares of the whole."""
-    shares = {"search": (0.0, 0.6), "certificate": (0.6, 0.7)}
-    return lambda stage, done: part(progress, *shares.get(stage, (0.7, 1.0)))(stage, done)
+def _mean(tried: Mapping[str, float]) -> float | None:
+    return math.fsum(tried.values()) / len(tried) if tried else None
 
 
 @lru_cache(maxsize=4)  # every seed of the weights meets the same words

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -17,7 +17,7 @@ from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap, ModuleFeatures
 from oneword.maps.transformer import TransformerFeatures
-from oneword.progress import Progress, silent
+from oneword.progress import Progress, shares, silent
 from oneword.report.words.table import WordTable
 from oneword.sets import coverage
 from oneword.sets.constraints import Constraint
@@ -30,7 +30,7 @@ from oneword.words import maps
 from oneword.words.effort import Effort
 from oneword.words.maps import MapJob, MapSubject
 from oneword.words.measured import Measured
-from oneword.words.models import ModelSubject, measure_model
+from oneword.words.models import ModelJob, ModelSubject, model_job
 from oneword.words.request import Request
 from oneword.words.windows import Window, check_size, tokens_of, windows_of
 
@@ -38,6 +38,8 @@ DEFAULT = ("attention", "rf", "minilm")  # random attention, a fully connected l
 # How a sum is split among threads decides its last bits, and a search goes on from there.
 DIGITS = "the first 5 of every value; further ones may depend on the number of threads and on the processor"
 RANDOM = "@random"  # after the name of a model: the same architecture with random weights
+KEPT = 1 << 30  # bytes of random weights that may wait between first answers and the rest
+_TRUSTED = 3.0  # seconds of work from which on its own pace counts
 
 By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor] | MapSubject | ModelSubject
 
@@ -90,7 +92,7 @@ def measure(
     | `window`, `most` | 250, 25000 | tokens that maps read at once, and tokens in all |
     | `top` | 3 | replacements kept for each word |
     | `d`, `dtype`, `device` | None, None, "cpu" | coordinates kept; precision (of the map, else float32); device |
-    | `progress`, `show` | | called with (stage, fraction), and with the table so far after each stage |
+    | `progress`, `show` | | called with (stage, fraction), and with the table so far, first answers first |
 
     Returns a `WordTable`; its `words` is a DataFrame with one row a text, word, subject and seed.
 
@@ -102,6 +104,24 @@ def measure(
         >>> list(table.words["word"])
         ['I', 'love', 'her', 'much']
     """
+    check_function("progress", progress)
+    if show is not None:
+        check_function("show", show)
+    jobs = prepare(texts, by, encoder=encoder, **options)
+    for _ in jobs.steps(progress, first=show is not None):
+        if show is not None:
+            show(jobs.table())
+    return jobs.table()
+
+
+def prepare(
+    texts: str | Context | Sequence[str | Context],
+    by: By | Sequence[By] | None = None,
+    *,
+    encoder: str | Encoder = "minilm",
+    **options: Unpack[Options],
+) -> Measurement:
+    """Everything that `measure` does before its work begins; for those who want to pause it."""
     if not isinstance(texts, str | Context | Iterable):
         raise TextError(f"expected a text, a Context or a list of them, got {shown(texts)}: give one")
     given = [texts] if isinstance(texts, str | Context) else list(texts)
@@ -110,15 +130,11 @@ def measure(
         raise TextError(f"expected texts as strings or Contexts, got {shown(wrong[0])}: encode it with ow.encode")
     if not isinstance(encoder, str | Encoder):
         raise UnknownNameError(f"expected encoder= a name or an Encoder, got {shown(encoder)}: give one of these")
-    check_function("progress", progress)
-    if show is not None:
-        check_function("show", show)
     if not given:
         raise RangeError("expected at least one text, got none")
     request = _request(options, given, by)
     chosen, notes = _subjects(by, request)
-    jobs = _Jobs(given, chosen, encoder, request)
-    return jobs.run(progress, show, notes)
+    return Measurement(given, chosen, encoder, request, notes)
 
 
 def _request(options: Options, texts: Sequence[str | Context], by: By | Sequence[By] | None) -> Request:
@@ -200,8 +216,8 @@ def _distinct(subjects: list[MapSubject | ModelSubject]) -> list[MapSubject | Mo
 # Measurements ---------------------------------------------------------------------------------------------------------
 
 
-class _Jobs:
-    """One measurement after the other: every window, map and seed; every text and model."""
+class Measurement:
+    """Every window, map and seed, every text and model: first answers of all, then one after the other to its end."""
 
     def __init__(
         self,
@@ -209,6 +225,7 @@ class _Jobs:
         subjects: list[MapSubject | ModelSubject],
         encoder: str | Encoder,
         request: Request,
+        notes: Sequence[str] = (),
     ) -> None:
         self.texts, self.subjects, self.request = texts, subjects, request
         self.maps = [each for each in subjects if isinstance(each, MapSubject)]
@@ -221,6 +238,10 @@ class _Jobs:
         if self.maps:
             self._prepare_maps(encoder)
         check_size([tokens_of(text, each.phi.encoder) for text in texts for each in self.models], request.most)
+        self.contents = [_content(text) for text in texts]
+        self.notes = [*notes, *self._notes()]
+        self._known: list[Measured] = []
+        self._seconds_left: float | None = None
 
     def _prepare_maps(self, encoder: str | Encoder) -> None:
         request = self.request
@@ -236,40 +257,57 @@ class _Jobs:
         self.longest = max(window.context.n for window in self.windows)
         self.seeds = request.seeds or Effort.seeds(self.longest)
 
-    def run(self, progress: Progress, show: Callable[[WordTable], None] | None, notes: list[str]) -> WordTable:
-        contents = [_content(text) for text in self.texts]
-        jobs = list(self._jobs())
-        done = Measured()
-        notes = [*notes, *self._notes()]
+    def steps(self, progress: Progress, *, first: bool) -> Iterator[bool]:
+        """The work, with a pause wherever there is more to see in `table`; True: what comes next may take long.
 
-        def show_more(so_far: Measured) -> None:
-            if show is not None:
-                show((done + so_far).table(contents, notes, self._about(done + so_far)))
+        `first`: every map and model gives a first answer before the long searches of any. No number that is found in
+        the end depends on it.
+        """
+        began, jobs = time.monotonic(), list(self._jobs())
+        self._known = [Measured() for _ in jobs]
+        costs = [job.costs["first"] if first else 0.0 for job in jobs]
+        costs += [sum(job.costs.values()) - job.costs["first"] for job in jobs]
+        heard = shares(progress, costs)
 
-        for count, (name, job) in enumerate(jobs):
-            done += job(_overall(progress, name.replace("-", " "), count, len(jobs)), show_more)
-            if show is not None:
-                show_more(Measured())
-        return done.table(contents, notes, self._about(done))
+        def look(job: MapJob | ModelJob, at: int, done: int) -> None:
+            # Before there is much to go by, the machine counts as the one that the costs were measured on.
+            pace = (time.monotonic() - began + _TRUSTED) / (sum(costs[:done]) + _TRUSTED)
+            self._known[at], self._seconds_left = job.measured(), pace * sum(costs[done:])
 
-    def _jobs(self) -> Iterator[tuple[str, Callable[[Progress, Callable[[Measured], None]], Measured]]]:
-        """Each with the name of its result. Text after text, in the order in which subjects were given."""
-        several = len(self.texts) > 1
+        count = len(jobs)
+        for k, job in enumerate(jobs if first else ()):
+            job.first(_titled(heard[k], job.name))
+            look(job, k, k + 1)
+            yield k + 1 == count
+        for k in range(count):
+            job = jobs.pop(0)  # what it holds goes with it
+            for _ in job.run(_titled(heard[count + k], job.name)):
+                look(job, k, count + k)
+                yield True
+        self._seconds_left = None
+
+    def table(self) -> WordTable:
+        """All that is known so far."""
+        done = sum(self._known, Measured())
+        return replace(done.table(self.contents, self.notes, self._about(done)), seconds_left=self._seconds_left)
+
+    def _jobs(self) -> Iterator[MapJob | ModelJob]:
+        """Text after text, in the order in which subjects were given; each with the name of its result."""
+        several, keep = len(self.texts) > 1, KEPT // max(1, len(self.windows) * len(self.maps) * self.seeds)
         windows = len(self.windows) > len({window.text for window in self.windows})
         for number, text in enumerate(self.texts):
             where = f"-text{number}" if several else ""
             mine = [window for window in self.windows if window.text == number]
             for subject in self.subjects:
                 if isinstance(subject, ModelSubject):
-                    name = f"{subject.by}{where}"
-                    yield name, partial(measure_model, subject, number, text, self.request, name)
+                    yield model_job(subject, number, text, self.request, f"{subject.by}{where}")
                     continue
                 for window in mine:
                     for seed in subject.seeds(self.request, self.seeds):
                         piece = f"-window{window.number}" if windows else ""
                         draw = f"-seed{seed}" if self.seeds > 1 and subject.own is None else ""
                         name = f"{subject.by}{where}{piece}{draw}"
-                        yield name, partial(MapJob(subject, window, seed, self.request, self.words).run, name)
+                        yield MapJob(subject, window, seed, self.request, self.words, name, keep)
 
     def _notes(self) -> list[str]:
         if not self.maps:
@@ -318,13 +356,13 @@ def _content(text: str | Context) -> str:
     return text if isinstance(text, str) else text.text or " ".join(text.words)
 
 
-def _overall(progress: Progress, title: str, job: int, jobs: int) -> Progress:
-    """The progress of one job as a part of all; it never goes back, though stages begin anew."""
+def _titled(progress: Progress, title: str) -> Progress:
+    """The progress of one job, with its name; it never goes back, though stages begin anew."""
     furthest = 0.0
 
     def onward(stage: str, done: float) -> None:
         nonlocal furthest
         furthest = max(furthest, min(done, 1.0))
-        progress(f"{title}: {stage}", (job + furthest) / jobs)
+        progress(f"{title.replace('-', ' ')}: {stage}", furthest)
 
     return onward

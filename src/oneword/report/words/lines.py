@@ -106,6 +106,7 @@ def scales(part: Part) -> dict[str, tuple[float, float]]:
     """
     loud = part.placed[~part.placed["below_noise"].fillna(False).astype(bool)]
     known = [name for name in SHADES if loud[name].notna().mean() > (0 if name == "value" else 0.5)]
+    known = [name for name in known if name != "first_order"] or known
     ends = {name: (float(loud[name].min()), float(loud[name].max())) for name in known}
     # Words that do nearly the same look nearly the same.
     return {name: (min(low, 0.9 * high), high) for name, (low, high) in ends.items()}

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from oneword.maps.outputs import spoken
+from oneword.progress import duration
 from oneword.report.table import shown, to_records
-from oneword.report.words.lines import Line, top_line
+from oneword.report.words.lines import Line, leading, scales, top_line
 from oneword.report.words.table import Part, Subject, WordTable
 
 _KINDS = {
@@ -54,11 +55,29 @@ def bracket(part: Part) -> str:
     """The most sensitive word with its lower and upper bound."""
     top = top_line(part)
     if top is None:
-        return "coloured by a random real word in each place, while the search goes on"
+        by = "first order, which is no bound," if "first_order" in scales(part) else "a random real word in each place,"
+        return f"coloured by {by} while the search goes on"
     upper = part.words.loc[part.words["value"].notna(), "upper"].max(skipna=False)
     kind = "ceiling" if top["upper_kind"] == "ceiling" else "certified"
     bound = f", S ≤ {shown(upper, 2)} ({kind})" if pd.notna(upper) else ", no upper bound"
     return f"S ≥ {shown(top['value'], 2)} at “{top['word']}” (found){bound}"
+
+
+def first_answer(part: Part, most: int = 3) -> str:
+    """The words that matter most as far as is known before the search: an estimate or a sample, never a bound."""
+    said = []
+    for column, what in (("first_order", "first order (no bound) at"), ("random_word", "random word at")):
+        known = part.placed[part.placed[column].notna()]
+        if len(known):
+            words = ", ".join(f"“{line['word']}” {shown(line[column], 2)}" for line in leading(known, column, most))
+            said.append(f"{what} {words}")
+    return f"{part.subject.title}: most {'; '.join(said)}" if said else f"{part.subject.title}: nothing is known yet"
+
+
+def first_line(table: WordTable, seconds: float) -> str:
+    """When the first answer came, what it is, and how long the rest will take."""
+    rest = "" if table.seconds_left is None else f", about {duration(table.seconds_left)} left"
+    return f"first answer after {duration(seconds)}: random words and first order; refining{rest}"
 
 
 def upper_bound(part: Part) -> str | None:

@@ -77,7 +77,10 @@ COLUMNS = (
     Column("below_noise", "whether value is no larger than what batch size and padding do", "boolean"),
 )  # fmt: skip
 RANKED = ["text", "window", "position", "index", "word", "by", "seed", "rank", "replacement", "value", "distance"]
-SHADES = {"value": "worst change found", "best_word": "best real word", "random_word": "random word"}  # may colour
+SHADES = {  # columns that may colour; the last one only while no other can
+    "value": "worst change found", "best_word": "best real word", "random_word": "random word",
+    "first_order": "first order, no bound",
+}  # fmt: skip
 
 
 def words_frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -168,7 +171,8 @@ class WordTable:
     | `joint` | text, subject and seed | several words changed at once, if asked for: positions, value, upper |
 
     `subjects` says what was measured, `notes` what was left out, `about` how it was made, `results` are the
-    measurements of the sup by name (`Sensitivity`).
+    measurements of the sup by name (`Sensitivity`). `seconds_left` is None, but for a table that `measure` shows on its
+    way: about how long the rest will take. Its first answers are no bounds; `notes` say what they are.
     """
 
     texts: tuple[str, ...]
@@ -181,6 +185,7 @@ class WordTable:
     notes: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     results: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    seconds_left: float | None = None
 
     def to_pandas(self) -> pd.DataFrame:
         """A copy of `words`."""

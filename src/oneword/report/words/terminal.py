@@ -24,7 +24,16 @@ from oneword.report.words.lines import (
     strength,
     top_line,
 )
-from oneword.report.words.sentences import headline, layers_found, meanings, together, top_head, upper_bound
+from oneword.report.words.sentences import (
+    first_answer,
+    first_line,
+    headline,
+    layers_found,
+    meanings,
+    together,
+    top_head,
+    upper_bound,
+)
 from oneword.report.words.table import COLUMNS, SHADES, Column, Part, WordTable
 
 # One hue, even steps of lightness. Each has a foreground of its own, so that words are legible on any terminal.
@@ -38,6 +47,7 @@ HEAT = (
 )
 BLOCKS = " ░▒▓█"  # legible where there are no colours
 MOST_TEXTS = 3  # shown word by word; more are a summary
+MOST_PARTS = 6  # of which a first answer says something
 MOST_REPEATED = 60  # words: a longer text is coloured for the first subject only
 MOST_WIDE = 7  # layers that get two columns each
 NARROW = 100  # columns of a terminal: less space between columns, no random Δ
@@ -126,6 +136,21 @@ class WordsView:
             best = part.replacements.get((line["window"], line["position"]), ())[: self.top]
             return Text("\n".join(f"{visible(each['replacement'])} {each['value']:.2f}" for each in best))
         return _cell(column, line, part)
+
+
+class FirstView:
+    """What is known before the search: the text in colour, the words that matter most, and how long the rest takes."""
+
+    def __init__(self, table: WordTable, seconds: float) -> None:
+        self.table, self.seconds = table, seconds
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = self.table
+        for part in table.parts[-1:] if len(table.texts) == 1 and console.is_terminal else []:
+            yield from _sentence(part)
+        for part in table.parts[:MOST_PARTS]:
+            yield Text(visible(first_answer(part)))
+        yield Text(visible(first_line(table, self.seconds)), style="bold")
 
 
 def _cell(column: Column, line: Line | None, part: Part) -> Text:
