@@ -85,9 +85,15 @@ def _as_model(place: Path, seed: int | None) -> object:
 
 
 @cache
+def _shelf() -> tempfile.TemporaryDirectory[str]:
+    """Where these models are; it is removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="fuzz-models-")
+
+
+@cache
 def _saved(family: str) -> Path:
     """A small model of a family, made once a process."""
-    place = Path(tempfile.mkdtemp(prefix="fuzz-models-")) / family
+    place = Path(_shelf().name, family)
     transformers.logging.disable_progress_bar()
     write_model(place, family, layers=2, head=family in ("bert", "gpt2", "llama"))
     return place

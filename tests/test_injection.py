@@ -22,7 +22,9 @@ from oneword.auditing.result import Audit
 from oneword.auditing.thresholds import junit
 from oneword.checks import printable
 from oneword.cli.common import write_table
+from oneword.cli.experiments import _show_exponents
 from oneword.plot.print import save
+from oneword.report.paper.claims import claims_table
 from oneword.report.words.figures import layers_figure
 from oneword.report.words.table import WordTable
 from tests.word_tables import word_table
@@ -104,6 +106,17 @@ def test_a_terminal_shows_and_never_obeys(kind: str, width: int, evil_results: d
     assert [each for each in OBEYED if each in printed] == []
     assert r"\x1b" in printed  # shown instead
     assert re.search(r"\[\s*r\s*e\s*d\s*\]", re.sub(r"\x1b\[[0-9;]*m", "", printed))  # markup is text
+
+
+def test_tables_of_sweeps_show_names_of_maps_and_models_as_they_are(capsys, tmp_path: Path) -> None:
+    line = {"map": EVIL, "words_from": EVIL, "d": 3, "depth": None, "slope": 1.0, "low": 0.0, "high": 2.0}
+    _show_exponents(pd.DataFrame([line]))
+    claim = {"id": EVIL, "claim": EVIL, "predicted": EVIL, "note": EVIL, "holds": None, "measured": None, "low": None,
+             "high": None, "intervals": 0}  # fmt: skip
+    Console().print(claims_table([claim]))
+    printed = capsys.readouterr().out
+    assert [each for each in OBEYED if each in printed] == []
+    assert "[red]" in printed.replace("\n", "")
 
 
 class Elements(HTMLParser):

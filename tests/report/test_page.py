@@ -18,7 +18,7 @@ from oneword.report.paper.page import check_installed, headlines, objective_line
 from tests.fake_results import REVIEW, RUN, SCRIPT, results
 from tests.pages import assert_has_the_frame
 
-EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=alert(1)>"
+EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=alert(1)>\x1b]8;;x\x07\u202e"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,7 @@ def test_texts_are_escaped_everywhere(page):
     assert EVIL not in ours
     assert SCRIPT not in ours
     assert "<img" not in ours
+    assert not {"\x1b", "\x07", "\u202e"} & set(ours)  # shown as \x1b, where a page or a terminal would obey
     assert "&lt;script&gt;alert(&#39;words&#39;)&lt;/script&gt;" in ours
     assert len(re.findall(r"<script", ours)) == 2  # the plots and the script that draws them
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from oneword.checks import printable
 from oneword.cli import common
 from oneword.cli.common import command_line, output_option
 from oneword.cli.watch import watched
@@ -129,4 +130,4 @@ def compare(
         write_whole(folder / "attention.safetensors", save(weights))
     draw_all(texts, tables, folder, layer=layer, head=head)
     if not outputs.silent:
-        typer.echo(f"written to {folder}: figures (*.pdf, *.svg, *.png) and tables (*.parquet)")
+        typer.echo(f"written to {printable(str(folder))}: figures (*.pdf, *.svg, *.png) and tables (*.parquet)")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from oneword.checks import printable
 from oneword.cli.common import JsonFile, Quiet, Seed, check_place, command_line, dump
 from oneword.cli.watch import Watch, watched
 from oneword.files import make_folder
@@ -97,7 +98,9 @@ def reproduce(
         from rich.console import Console
 
         Console().print(claims_table([claim.to_json() for claim in done.claims]))
-        typer.echo(f"written to {out}: report.html, verdict.json, results.parquet, run.json and figures")
+        typer.echo(
+            f"written to {printable(str(out))}: report.html, verdict.json, results.parquet, run.json and figures"
+        )
     if failed(done.claims):
         raise typer.Exit(1)
 
@@ -141,7 +144,7 @@ def sweep(
     _show_trained(table, folder, quiet)
     if not quiet:
         _show_exponents(fits(table))
-        typer.echo(f"written to {folder}: {len(table)} rows in results.parquet, run.json")
+        typer.echo(f"written to {printable(str(folder))}: {len(table)} rows in results.parquet, run.json")
 
 
 def _show_exponents(found: pd.DataFrame) -> None:
@@ -149,16 +152,17 @@ def _show_exponents(found: pd.DataFrame) -> None:
         return
     import pandas as pd
     from rich.console import Console
-    from rich.table import Table
 
-    about = ["map", "words_from", "d", "depth"]
-    grid = Table(*about, "S ∝ n^", "95 % interval", box=None, pad_edge=False, header_style="bold")
+    from oneword.report.table import grid
+
+    about, rows = ["map", "words_from", "d", "depth"], []
     for line in found.to_dict(orient="records"):
         shown = [
             "–" if pd.isna(value := line[name]) else value if isinstance(value, str) else f"{value:g}" for name in about
         ]
-        grid.add_row(*shown, f"{line['slope']:+.3f}", f"{line['low']:+.3f} … {line['high']:+.3f}")
-    Console().print(grid)
+        rows.append([*shown, f"{line['slope']:+.3f}", f"{line['low']:+.3f} … {line['high']:+.3f}"])
+    titles = (*about, "S ∝ n^", "95 % interval")
+    Console(highlight=False).print(grid(titles, rows, left=titles))
 
 
 def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
@@ -170,15 +174,17 @@ def _show_trained(table: pd.DataFrame, folder: Path, quiet: bool) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from oneword.plot.print import save
+    from oneword.report.table import visible
     from oneword.report.words.figures import CURVES, lengths_figure
 
     save(lengths_figure(lengths, found), make_folder(folder / "figures"), "lengths")
     if quiet:
         return
     for (model, output), own in lengths.groupby(["model", "output"], sort=True):
-        grid = Table("n =", title=f"{model}: {output}", title_justify="left", box=None, pad_edge=False)
+        grid = Table("n =", title=Text(visible(f"{model}: {output}")), title_justify="left", box=None, pad_edge=False)
         sizes = sorted(own["n"].unique())
         for title in (*map(str, sizes), "∝ n^", "95 % interval"):
             grid.add_column(title, justify="right", no_wrap=True)

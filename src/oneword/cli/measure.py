@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oneword.checks import printable
 from oneword.cli.common import (
     Device,
     DType,
@@ -304,7 +305,9 @@ def _write(found: WordTable, outputs: Outputs, top: int) -> None:
     if folder is not None:
         _write_folder(found, folder)
         if not outputs.silent:
-            typer.echo(f"written to {folder}: results (*.json), tables (*.parquet) and figures (*.pdf, *.png)")
+            typer.echo(
+                f"written to {printable(str(folder))}: results (*.json), tables (*.parquet) and figures (*.pdf, *.png)"
+            )
 
 
 def _write_folder(found: WordTable, folder: Path) -> None:

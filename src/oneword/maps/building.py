@@ -9,6 +9,7 @@ run, no pickle read, nothing downloaded.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 import threading
 from collections.abc import Iterator
@@ -58,10 +59,9 @@ def build(folder: ModelFolder, random_init: int | None) -> tuple[Any, tuple[str,
 
 def _config(transformers: Any, folder: ModelFolder) -> Any:
     """The settings as transformers holds them."""
-    settings = copy.deepcopy(folder.settings)
-    kind = settings.get("model_type")
-    if kind == "mistral" and "layer_types" in settings and "ministral" in transformers.CONFIG_MAPPING:
-        kind = settings["model_type"] = "ministral"  # as AutoConfig does
+    kind = folder.config.get("model_type")
+    if kind == "mistral" and "layer_types" in folder.config and "ministral" in transformers.CONFIG_MAPPING:
+        kind = "ministral"  # as AutoConfig does
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
         needs = ", which needs code of its own, and that is never run" if "auto_map" in folder.config else ""
         raise FileFormatError(
@@ -71,6 +71,10 @@ def _config(transformers: Any, folder: ModelFolder) -> Any:
         got = f"{kind}, whose layers transformers fetches as compiled code: choose another model"
         raise FileFormatError(f"expected a model in {folder.name} that transformers brings along, got {got}")
     family = transformers.CONFIG_MAPPING[kind]
+    fields = {field.name for field in dataclasses.fields(family)} if dataclasses.is_dataclass(family) else set()
+    more = fields.union(family.attribute_map, inspect.signature(family.__init__).parameters)
+    settings = folder.settings(lambda key: hasattr(family, key) or key in more)
+    settings["model_type"] = kind
     taken = next((key for key in settings if callable(getattr(family, key, None))), None)
     if taken is not None:
         raise FileFormatError(f"expected settings in config.json of {folder.name}, got {shown(taken)}: leave it out")

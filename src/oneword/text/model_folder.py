@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,10 +102,9 @@ class ModelFolder:
             raise FileFormatError(f"expected a table in config.json of {self.name}, got {got}")
         return config
 
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """The configuration that may be passed on: see settings.py."""
-        return checked_settings(self.config, self.tensors.largest, self.name)
+    def settings(self, known: Callable[[str], bool]) -> dict[str, Any]:
+        """The configuration that may be passed on to a model that knows these settings: see settings.py."""
+        return checked_settings(self.config, self.tensors.largest, self.name, known)
 
     @cached_property
     def tensors(self) -> StoredTensors:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -104,22 +104,34 @@ def unreadable(path: Path, error: BaseException) -> FileFormatError:
     return FileFormatError(f"expected a readable {where}, got {got}")
 
 
-def checked_settings(config: Mapping[str, Any], largest: int, name: str) -> dict[str, Any]:
+def checked_settings(
+    config: Mapping[str, Any], largest: int, name: str, known: Callable[[str], bool]
+) -> dict[str, Any]:
     """The settings that may be passed on. `largest` is the longest axis of the stored tensors.
 
-    Raises FileFormatError for a setting that would choose code or files, and for a size that no tensor has.
+    Raises FileFormatError for a setting that would choose code or files, and for a size that no tensor has; one that
+    the model does not know (`known`), such as the number of its training steps, is left out instead.
     """
-    for key, value in _all_settings(config):
-        if key in REFUSED and value is not None:
-            raise FileFormatError(f"expected no {key} in config.json of {name}, got {shown(value)}: {REFUSED[key]}")
-        if key in CHOICES and value is not None and value not in CHOICES[key]:
-            wanted = " or ".join(CHOICES[key])
-            raise FileFormatError(
-                f"expected {wanted} as {key} in config.json of {name}, got {shown(value)}: leave it out"
-            )
-        _check_size(key, value, max(largest, _COUNTS), name)
-    kept = {key: _plain(key, value) for key, value in config.items()}
-    return {key: value for key, value in kept.items() if value is not _NOTHING}
+    kept: dict[str, Any] = {}
+    for top, value in config.items():
+        inside = list(_all_settings({top: value}))
+        for key, each in inside:
+            _check_choice(key, each, name)
+        wrong = next(((key, each) for key, each in inside if not _fits(key, each, largest)), None)
+        if wrong is not None and known(top):
+            raise _too_large(*wrong, largest, name)
+        plain = _NOTHING if wrong is not None else _plain(top, value)
+        if plain is not _NOTHING:
+            kept[top] = plain
+    return kept
+
+
+def _check_choice(key: str, value: object, name: str) -> None:
+    if key in REFUSED and value is not None:
+        raise FileFormatError(f"expected no {key} in config.json of {name}, got {shown(value)}: {REFUSED[key]}")
+    if key in CHOICES and value is not None and value not in CHOICES[key]:
+        wanted = " or ".join(CHOICES[key])
+        raise FileFormatError(f"expected {wanted} as {key} in config.json of {name}, got {shown(value)}: leave it out")
 
 
 def _all_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -132,23 +144,31 @@ def _all_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def _check_size(key: str, value: object, largest: int, name: str) -> None:
-    most = largest
+def _most(key: str, largest: int) -> int:
+    """The largest number that a setting of this name may be."""
+    largest = max(largest, _COUNTS)
     if _NO_SIZES.search(key):
-        most = _MOST_OF_ANYTHING
-    elif _PLACES.search(key):
-        most = max(largest, _MOST_PLACES)
-    elif "label" in key:
-        most = _COUNTS
-    key = shortened(printable(key))
-    for each in value if isinstance(value, list) else [value]:
-        if isinstance(each, float) and math.isnan(each):
-            raise FileFormatError(f"expected a number as {key} in config.json of {name}, got NaN: {_ORDINARY}")
-        if isinstance(each, int) and abs(each) > most:
-            got = shown(each) if abs(each) < 10**30 else "a number of more than 30 digits"
-            raise FileFormatError(
-                f"expected {key} of at most {most} in config.json of {name}, as its tensors say, got {got}: {_ORDINARY}"
-            )
+        return _MOST_OF_ANYTHING
+    if _PLACES.search(key):
+        return max(largest, _MOST_PLACES)
+    return _COUNTS if "label" in key else largest
+
+
+def _fits(key: str, value: object, largest: int) -> bool:
+    numbers = value if isinstance(value, list) else [value]
+    return not any(
+        (isinstance(each, float) and math.isnan(each)) or (isinstance(each, int) and abs(each) > _most(key, largest))
+        for each in numbers
+    )
+
+
+def _too_large(key: str, value: object, largest: int, name: str) -> FileFormatError:
+    wanted = (
+        f"{shortened(printable(key))} of at most {_most(key, largest)} in config.json of {name}, as its tensors say"
+    )
+    huge = isinstance(value, int) and abs(value) >= 10**30
+    got = "a number of more than 30 digits" if huge else shown(value)
+    return FileFormatError(f"expected {wanted}, got {got}: {_ORDINARY}")
 
 
 _NOTHING = object()

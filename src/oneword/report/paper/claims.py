@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from oneword.report.table import SIGNS, shown
+from oneword.report.table import SIGNS, shown, visible
 from oneword.statistics import ONE_SIDED, expected_misses
 
 
@@ -29,13 +29,13 @@ def claims_table(claims: Sequence[Mapping[str, Any]]) -> RenderableType:
         line = Text(SIGNS[claim["holds"]], style=style).append(f"  {name}  ", style="bold")
         lines.append(line.append(f"{predicted}  {measured}  {interval}", style="default"))
         missing = f" ({claim['note']})" if claim["measured"] is None else ""
-        lines.append(Padding(Text(claim["claim"] + missing, style="dim"), (0, 0, 0, 3)))
+        lines.append(Padding(Text(visible(claim["claim"] + missing), style="dim"), (0, 0, 0, 3)))
     return Group(*lines, Text(), Text(by_chance(claim["intervals"] for claim in claims)))
 
 
 def _cells(claim: Mapping[str, Any]) -> tuple[str, str, str, str]:
     interval = "" if claim["low"] is None else f"[{shown(claim['low'])}, {shown(claim['high'])}]"
-    return claim["id"], claim["predicted"], shown(claim["measured"]), interval
+    return visible(claim["id"]), visible(claim["predicted"]), shown(claim["measured"]), interval
 
 
 def by_chance(intervals: Iterable[int]) -> str:
