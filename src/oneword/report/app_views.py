@@ -13,7 +13,7 @@ from oneword.report.templating import page_template
 from oneword.report.words.figures import lengths_plot
 from oneword.report.words.lines import Line, scales
 from oneword.report.words.page import coloured, layers_heat
-from oneword.report.words.table import COLUMNS, SHADES, Part, WordTable
+from oneword.report.words.table import COLUMNS, SHADES, STAND_IN, Part, WordTable
 
 
 def style() -> str:
@@ -44,7 +44,11 @@ def words(table: WordTable | None) -> str:
     parts = [] if table is None else table.parts
     known = {name for part in parts for name in scales(part)}
     return page_template("app/words.html.j2").render(
-        shades=[(k, SHADES[name]) for k, name in enumerate(SHADES) if name in known],
+        shades=[
+            (k, SHADES[name])
+            for k, name in enumerate(SHADES)
+            if name in known or (name == "random_word" and STAND_IN in known)
+        ],
         subjects=[_coloured(part) for part in parts],
         notes=[] if table is None else table.notes,
     )

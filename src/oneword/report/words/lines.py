@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from oneword.report.table import shown
-from oneword.report.words.table import COLUMNS, SHADES, WORD, Column, Part
+from oneword.report.words.table import COLUMNS, SHADES, STAND_IN, WORD, Column, Part
 
 Line = Mapping[str, Any]  # a row of a table, by the names of its columns
 
@@ -106,10 +106,19 @@ def scales(part: Part) -> dict[str, tuple[float, float]]:
     """
     loud = part.placed[~part.placed["below_noise"].fillna(False).astype(bool)]
     known = [name for name in SHADES if loud[name].notna().mean() > (0 if name == "value" else 0.5)]
-    known = [name for name in known if name != "first_order"] or known
+    known = known or [STAND_IN] * bool(loud[STAND_IN].notna().any())
     ends = {name: (float(loud[name].min()), float(loud[name].max())) for name in known}
     # Words that do nearly the same look nearly the same.
     return {name: (min(low, 0.9 * high), high) for name, (low, high) in ends.items()}
+
+
+def shades(known: Mapping[str, tuple[float, float]]) -> list[tuple[int, str]]:
+    """The numbers of the scales that are known, with their columns."""
+    return [
+        (k, name if name in known else STAND_IN)
+        for k, name in enumerate(SHADES)
+        if name in known or (name == "random_word" and STAND_IN in known)
+    ]
 
 
 def strength(value: float, ends: tuple[float, float]) -> float:

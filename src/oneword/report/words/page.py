@@ -25,6 +25,7 @@ from oneword.report.words.lines import (
     pieces,
     records,
     scales,
+    shades,
     shown_columns,
     strength,
     top_line,
@@ -167,7 +168,7 @@ def coloured(part: Part, kept: Part | None = None) -> dict[str, Any]:
     known = scales(part)
     return {
         "said": bracket(part),
-        "scales": [(k, *known[name]) for k, name in enumerate(SHADES) if name in known],
+        "scales": [(k, *known[name]) for k, name in shades(known)],
         "pieces": [_piece(piece, known) for piece in pieces(kept or part)],
     }
 
@@ -177,7 +178,7 @@ def _piece(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str, 
     line = piece.line
     if line is None:
         return {"shown": piece.shown, "strengths": [], "title": "", "faint": False, "start": None}
-    strong = [(k, strength(line[name], known[name])) for k, name in enumerate(SHADES) if name in known]
+    strong = [(k, strength(line[name], known[name])) for k, name in shades(known)]
     said = [f"S ≥ {shown(line['value'], 2)}" if not math.isnan(line["value"]) else ""]
     if line["replacement"]:
         said.append(f"best {shown(line['best_word'], 2)} → {shortened(line['replacement'], 24)}")

@@ -77,10 +77,8 @@ COLUMNS = (
     Column("below_noise", "whether value is no larger than what batch size and padding do", "boolean"),
 )  # fmt: skip
 RANKED = ["text", "window", "position", "index", "word", "by", "seed", "rank", "replacement", "value", "distance"]
-SHADES = {  # columns that may colour; the last one only while no other can
-    "value": "worst change found", "best_word": "best real word", "random_word": "random word",
-    "first_order": "first order, no bound",
-}  # fmt: skip
+SHADES = {"value": "worst change found", "best_word": "best real word", "random_word": "random word"}  # may colour
+STAND_IN = "first_order"  # colours in the place of random words, while nothing else is known
 
 
 def words_frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -175,7 +175,7 @@ def _sentence(part: Part) -> Iterator[Text]:
     for piece in pieces(part):
         out.append(visible(piece.shown), style=None if piece.line is None else _shade(piece.line, column, ends))
     yield out
-    legend = Text(f"{visible(part.subject.title)}, {SHADES[column]}: {shown(ends[0], 2)} ")
+    legend = Text(f"{visible(part.subject.title)}, {SHADES.get(column, 'first order, no bound')}: {shown(ends[0], 2)} ")
     for step in range(len(HEAT)):
         legend.append("  ", style=heat_style(step / (len(HEAT) - 1)))
     yield legend.append(f" {shown(ends[1], 2)}")
