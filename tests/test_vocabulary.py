@@ -11,7 +11,6 @@ import torch
 
 import oneword as ow
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError, UnknownNameError, ZeroNormError
-from oneword.result import Substitutions
 from tests.text.tiny_models import write_model
 
 TEXT = "I love her much, unbelievably so"
@@ -252,13 +251,6 @@ def test_two_forms_come_back_from_a_file(marked, tmp_path):
     for i in s.substitutions.names:
         assert back.replacements(i).equals(s.replacements(i))
     assert len(s.substitutions.to_dict()["names"]) == 2  # each list once
-
-
-def test_a_file_without_groups_has_one_list_for_each_number_of_tokens(all_words):
-    about, arrays = all_words.substitutions.to_dict(), all_words.substitutions.to_arrays()
-    del about["groups"]
-    back = Substitutions.from_parts(about, arrays)
-    assert back.of(2, "hate") == all_words.of(2, "hate")
 
 
 def test_bert_words_have_one_form(text):
