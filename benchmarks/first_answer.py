@@ -24,7 +24,7 @@ def reviews(words: int, count: int) -> list[str]:
     return [" ".join(text.split()) for _, text in zip(range(count), found, strict=False)]
 
 
-def measure(count: int = 2) -> dict[str, Any]:
+def measure(count: int = 1) -> dict[str, Any]:
     """From the start of the command to its first answer on standard error and to its end, for each of the commands."""
     texts = [text for text in reviews(WORDS, 50) if len(text.split()) == WORDS][:count]
     out: dict[str, Any] = {"bars": BARS, "words": WORDS, "texts": len(texts)}
