@@ -24,6 +24,7 @@ from oneword.checks import printable
 from oneword.cli.common import write_table
 from oneword.cli.experiments import _show_exponents
 from oneword.plot.print import save
+from oneword.report import app_views
 from oneword.report.paper.claims import claims_table
 from oneword.report.words.figures import layers_figure
 from oneword.report.words.table import WordTable
@@ -161,6 +162,25 @@ def test_a_page_gets_no_element_out_of_a_text(kind: str, evil_pages: dict[str, P
     assert not {"script", "img"} & set(found.tags)
     assert [each for each in OBEYED if each in page] == []
     assert "{{7*7}}" in page
+
+
+def test_the_interactive_page_gets_no_element_out_of_a_text(evil_results: dict[str, Any]) -> None:
+    table, comparison = evil_results["words"], evil_results["comparison"]
+    starts = [int(start) for start in table.words["start"].dropna().unique()]
+    pieces = [
+        app_views.words(table),
+        *(app_views.word(table, start, looking=looking) for start in starts for looking in (False, True)),
+        app_views.layers(table),
+        app_views.change((EVIL, EVIL), comparison.tables(1), 1, (EVIL,)),
+        app_views.said(EVIL, "error"),
+        app_views.working(EVIL, 0.5, 3.0, 0),
+    ]
+    for piece in pieces:
+        found = elements(piece)
+        assert found.handlers == []
+        assert not {"script", "img"} & set(found.tags)
+        assert [each for each in OBEYED if each in piece.replace("\r", " ")] == []  # white space, in HTML
+        assert "{{7*7}}" in piece
 
 
 def test_no_script_of_a_text_runs_in_a_browser(evil_pages: dict[str, Path], browser: Any) -> None:

@@ -114,7 +114,7 @@ def test_a_long_search_goes_on_for_a_moment_though_quick_passes_never_end(jobs, 
     jobs.start("b", again_and_again)
     time.sleep(0.1)
     before = len(went_on)
-    wait_for(lambda: len(went_on) > before + 3)
+    wait_for(lambda: len(went_on) > before + 3)  # which fails if it does not come
 
 
 @settings(max_examples=15, deadline=None)
