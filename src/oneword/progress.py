@@ -38,7 +38,7 @@ class TimeLeft:
 
     SLACK = 0.3  # of the time left, and seconds besides
     SECONDS = 2.0
-    ENOUGH = 0.02  # of the work, below which its speed says nothing
+    ENOUGH = 0.05  # of the work, below which its speed says little: first answers come at another pace than searches
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
