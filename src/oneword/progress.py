@@ -38,7 +38,7 @@ class TimeLeft:
 
     SLACK = 0.3  # of the time left, and seconds besides
     SECONDS = 2.0
-    ENOUGH = 0.05  # of the work, below which its speed says little: first answers come at another pace than searches
+    ENOUGH = 0.05  # of what was to be done, below which its speed says little: first answers have a pace of their own
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class TimeLeft:
         if self._first is None:
             self._first = now, done
         began, before = self._first
-        if done - before < self.ENOUGH:
+        if done - before < self.ENOUGH * (1 - before) or done <= before:
             return
         end = now + (now - began) * (1 - done) / (done - before)
         if self._end is None or end < self._end or end - now > (1 + self.SLACK) * (self.seconds or 0) + self.SECONDS:
