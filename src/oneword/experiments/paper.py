@@ -24,12 +24,13 @@ from oneword.experiments.run import Plan, run
 from oneword.experiments.spec import load_spec
 from oneword.experiments.store import RUN
 from oneword.files import read_regular
-from oneword.progress import Progress, silent
+from oneword.progress import Progress, part, silent
 from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
 from oneword.text.encoders import Encoder
 
 WIDTH = 384  # of the default encoder, for which the specs are written
+CELLS = 0.95  # the share of the time that cells take; the rest is figures and the page
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,9 @@ def reproduce(
     check_installed()
     todo = cells(scale, wanted, seed=seed, encoder=encoder, corpus=corpus, trials=trials)
     about = {"command": command, "scale": scale, "figures": list(wanted) or figures(scale), "seed": seed}
-    table = run(todo, out, workers=workers, cluster=cluster, progress=progress, on_start=on_start, about=about)
+    cells_done = part(progress, 0.0, CELLS)
+    table = run(todo, out, workers=workers, cluster=cluster, progress=cells_done, on_start=on_start, about=about)
+    progress("figures and page", CELLS)
     claims = verdict(table)
     written = [write_verdict(claims, out / "verdict.json")]
     rows, slopes = figure_rows(table), fits(table)
