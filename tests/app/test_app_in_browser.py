@@ -189,6 +189,7 @@ def test_a_long_run_says_how_far_it_is_and_is_stopped(browser, address):
         tab.wait_for_selector("#status progress")
         tab.wait_for_selector("#words [data-start]")  # random words, while the search goes on
         assert tab.evaluate("document.querySelector('#status progress').value") > 0
+        tab.wait_for_function("document.querySelector('#status progress').value >= 0.05", timeout=120_000)
         assert re.search(r"\d+ %", tab.inner_text("#status"))
         read_by(other, "Softmax attention")
         measure(other, "I love her much")
