@@ -36,7 +36,7 @@ from benchmarks import (
     visitors,
     vocabulary,
 )
-from oneword.experiments.run import cpu_name
+from oneword.experiments.making import cpu_name
 
 FILE = Path(__file__).parents[1] / "docs" / "measurements.json"
 CORES = os.cpu_count() or 1

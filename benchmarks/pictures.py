@@ -133,7 +133,7 @@ def keep(content: bytes, name: str) -> None:
 
 
 def table_in(folder: Path) -> pd.DataFrame:
-    from oneword.experiments.store import from_bytes, to_pandas
+    from oneword.experiments.results import from_bytes, to_pandas
 
     return to_pandas(from_bytes((folder / "results.parquet").read_bytes(), "results.parquet")[0])
 

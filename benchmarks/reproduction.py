@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks import seeds
-from oneword.experiments.store import read_results
+from oneword.experiments.results import read_results
 from oneword.report.paper.claims import by_chance
 
 TARGET = Path(__file__).parent.parent / "docs" / "reproduction.md"

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pandas as pd
 
-from oneword.experiments.store import read_results
+from oneword.experiments.results import read_results
 
 ROW = ["kind", "key", "row"]
 

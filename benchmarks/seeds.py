@@ -16,8 +16,8 @@ from typing import Any
 from oneword.experiments import paper
 from oneword.experiments.claims import verdict
 from oneword.experiments.judging import Claim
+from oneword.experiments.making import versions
 from oneword.experiments.run import run
-from oneword.experiments.store import versions
 from oneword.report.table import shown
 
 SCALE = "quick"

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from oneword.experiments.store import table_of, to_pandas, together
+from oneword.experiments.results import table_of, to_pandas, together
 
 FAMILIES = ("corpus", "gaussian", "clustered")
 OBJECTIVES = ("loss", "features", "alignment")

@@ -16,6 +16,7 @@ from oneword.cli import main as ends
 from oneword.cli import measure as command
 from oneword.cli.streams import any_encoding
 from oneword.errors import CellError, RangeError
+from tests.experiments.conftest import kept
 
 QUICK = ["measure", "--gaussian", "3,4", "--map", "rf", "--effort", "quick"]
 SPEC = """
@@ -172,7 +173,7 @@ def test_an_interrupted_sweep_says_how_far_it_is_and_goes_on(tmp_path, workers):
     (tmp_path / "spec.toml").write_text(SPEC)
     command = ["sweep", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "out"), "--workers", workers]
     with _process(*command) as run:
-        while run.poll() is None and not list((tmp_path / "out" / "cells").glob("*.parquet")):
+        while run.poll() is None and not kept(tmp_path / "out"):
             time.sleep(0.02)
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=120)

@@ -1,5 +1,7 @@
 """Cells small enough to be done in a blink, a small encoder and a small corpus."""
 
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,22 @@ def write_reviews(path: Path, words: tuple[str, str] = ("good", "bad")) -> None:
 def quick_cells(count: int, map_: str = "attention", **more: object) -> list[SensitivityCell]:
     """So many cells that take some hundredths of a second each."""
     return [SensitivityCell(map=map_, n=4, d=6, search="quick", trial=trial, **more) for trial in range(count)]
+
+
+def flipped(content: bytes, step: int) -> Iterator[bytes]:
+    """The content with one bit changed, a different one of every `step`-th byte."""
+    for place in range(0, len(content), step):
+        yield content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
+
+
+def kept(out: Path) -> int:
+    """How many cells a folder holds, as another program counts them."""
+    if not (out / "cells.sqlite").exists():
+        return 0
+    file = sqlite3.connect(out / "cells.sqlite")
+    try:
+        return int(file.execute("SELECT count(*) FROM cells").fetchone()[0])
+    except sqlite3.OperationalError:  # no table yet
+        return 0
+    finally:
+        file.close()

@@ -24,9 +24,8 @@ from oneword.experiments.cells import (
     from_dict,
 )
 from oneword.experiments.draws import draw_maps, draw_text, prepare, trial_seed
-from oneword.experiments.rows import trained_fits
-from oneword.experiments.store import COLUMNS
-from oneword.experiments.workers import one_thread, run_cell
+from oneword.experiments.making import one_thread, run_cell
+from oneword.experiments.rows import COLUMNS, trained_fits
 from oneword.statistics import exponent
 from tests.text.tiny_models import LINES, write_model
 

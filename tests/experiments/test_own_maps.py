@@ -13,8 +13,11 @@ from torch import Tensor
 import oneword as ow
 from oneword.errors import CellError, RangeError, UnknownNameError
 from oneword.experiments import store
+from oneword.experiments.making import Maker
 from oneword.experiments.own_maps import SESSION, fingerprint
+from oneword.experiments.results import read_results
 from oneword.experiments.spec import grid, load_spec
+from tests.experiments.conftest import kept
 
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is not installed")
 
@@ -92,20 +95,20 @@ def test_learning_and_reviews_take_them_too(module) -> None:
 def test_cells_are_done_anew_after_an_edit_and_kept_without_one(module, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = small(module().factory, out=out)
-    files = set((out / "cells").iterdir())
+    cells = kept(out)
     again = small(module().factory, out=out)  # written and imported anew, with the same text
     pd.testing.assert_frame_equal(first, again, check_exact=True)
-    assert set((out / "cells").iterdir()) == files
+    assert kept(out) == cells
     commented = small(module(text="# a comment and some lines\n\n" + MODULE).factory, out=out)
     pd.testing.assert_frame_equal(first, commented, check_exact=True)
-    assert set((out / "cells").iterdir()) == files
+    assert kept(out) == cells
     edited = small(module(text=MODULE.replace("torch.tanh(", "torch.sin(")).factory, out=out)
-    assert len(list((out / "cells").iterdir())) == 2 * len(files)
+    assert kept(out) == 2 * cells
     assert (
         edited.sort_values(["n", "trial"])["value"].values != first.sort_values(["n", "trial"])["value"].values
     ).all()
     small(module(value=0.25).factory, out=out)  # an edit of what it imports
-    assert len(list((out / "cells").iterdir())) == 3 * len(files)
+    assert kept(out) == 3 * cells
 
 
 def test_parameters_count_in_the_fingerprint(module) -> None:
@@ -135,8 +138,9 @@ def test_what_a_closure_holds_counts_in_the_fingerprint() -> None:
 def test_a_kept_cell_says_which_version_it_is_of(module, tmp_path: Path) -> None:
     (cell,) = grid("sensitivity", {"maps": module().factory, "n": 3, "d": 4, "trials": 1, "search": "quick"})
     assert cell.to_dict()["own"] == fingerprint(module().factory)
-    store.write_cell(tmp_path, cell, store.table_of([]), 0.0)
-    assert store.read_cell(tmp_path, cell) is not None
+    with store.opened(tmp_path) as cells:
+        cells.write([store.Made(cell, "[]", 0.0, Maker.here(), {})])
+        assert len(list(cells.read({cell.key: cell}, {cell.key: {}}))) == 1
 
 
 @needs_dask
@@ -181,7 +185,7 @@ def test_a_file_names_a_factory_and_needs_trust(module, tmp_path: Path, oneword)
     assert "trust_code" in refused.stderr
     done = oneword("sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "0", "--trust-code")
     assert done.returncode == 0
-    assert set(store.read_results(tmp_path / "out")["map"]) == {"rf", "factory"}
+    assert set(read_results(tmp_path / "out")["map"]) == {"rf", "factory"}
 
 
 def test_what_cannot_be_meant_is_refused(module, tmp_path: Path) -> None:

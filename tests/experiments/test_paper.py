@@ -48,7 +48,7 @@ def test_a_figure_alone_leaves_page_verdicts_table_and_figures(tmp_path: Path) -
     done = paper.reproduce(tmp_path, "quick", ["fig1"], workers=0, command="oneword reproduce fig1")
     assert {claim.holds for claim in done.claims} == {None}  # nothing was measured that could decide one
     names = {path.name for path in tmp_path.iterdir()}
-    assert names >= {"report.html", "verdict.json", "results.parquet", "run.json", "cells", "figures"}
+    assert names >= {"report.html", "verdict.json", "results.parquet", "run.json", "cells.sqlite", "figures"}
     assert list((tmp_path / "figures").glob("*.pdf"))
     table = pd.read_parquet(tmp_path / "results.parquet")
     assert set(table["text"]) == {"I love her much", "I love her smile"}

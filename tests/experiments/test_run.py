@@ -1,21 +1,21 @@
 """Runs: every cell once, the same bits whatever happens on the way, and errors that name what failed."""
 
-import errno
 import json
 import os
 import random
+import re
+import select
 import shutil
 import signal
-import struct
+import sqlite3
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -30,13 +30,15 @@ from oneword.errors import (
     RangeError,
     ZeroNormError,
 )
-from oneword.experiments import draws, store
+from oneword.experiments import dispatch, draws, making, writer
 from oneword.experiments import run as running
-from oneword.experiments import workers as processes
 from oneword.experiments.cells import SensitivityCell
+from oneword.experiments.dispatch import Rules
+from oneword.experiments.results import read_results
 from oneword.experiments.run import Plan, run
 from oneword.experiments.spec import load_spec
-from tests.experiments.conftest import quick_cells, write_reviews
+from oneword.experiments.store import Store
+from tests.experiments.conftest import kept, quick_cells, write_reviews
 
 # Every kind that needs no encoder.
 SPEC = """
@@ -75,6 +77,7 @@ SESSION = """
 import sys
 from oneword.experiments.run import run
 from oneword.experiments.spec import load_spec
+from oneword.experiments.store import Store
 try:
     cells = load_spec(sys.argv[1]).cells
     run(cells, sys.argv[2], workers=int(sys.argv[3]), progress=lambda *told: print(*told, flush=True))
@@ -84,14 +87,15 @@ except KeyboardInterrupt as stop:
 
 
 FORKS = """
-import json, os, signal, sys
+import itertools, json, os, signal, sqlite3, sys
 from oneword.experiments.run import run
 from oneword.experiments.spec import load_spec
+from oneword.experiments.store import Store
 
 def session(spec, out, workers, dies_at):
     os.setsid()
     print(os.getpid(), flush=True)
-    operations = iter(range(1000))
+    operations = itertools.count()
 
     def watched(work):
         def do(*given):
@@ -101,6 +105,14 @@ def session(spec, out, workers, dies_at):
         return do
 
     os.fsync, os.replace = watched(os.fsync), watched(os.replace)
+    connect = sqlite3.connect
+
+    def connected(*given, **more):
+        connection = connect(*given, **more)
+        connection.set_trace_callback(watched(lambda statement: None))
+        return connection
+
+    sqlite3.connect = connected
     run(load_spec(spec).cells, out, workers=workers, progress=lambda *told: print(*told, flush=True))
 
 for line in sys.stdin:
@@ -136,7 +148,7 @@ def truth(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_a_run_returns_what_it_writes(tmp_path: Path) -> None:
     table = run(quick_cells(3), tmp_path, workers=0, about={"command": "a test"})
-    pd.testing.assert_frame_equal(table, store.read_results(tmp_path), check_exact=True)
+    pd.testing.assert_frame_equal(table, read_results(tmp_path), check_exact=True)
     assert sorted(table["trial"]) == [0, 1, 2]
     about = json.loads((tmp_path / "run.json").read_text())
     assert about["command"] == "a test"
@@ -156,8 +168,8 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
     cells = quick_cells(4)
     run(cells[:3], tmp_path, workers=0)
     done = []
-    work = processes.do_cell
-    monkeypatch.setattr(processes, "do_cell", lambda cell: (done.append(cell.key), work(cell))[1])
+    work = making.do_cell
+    monkeypatch.setattr(making, "do_cell", lambda cell: (done.append(cell.key), work(cell))[1])
     plans: list[Plan] = []
     table = run(cells, tmp_path, workers=0, on_start=plans.append)
     assert done == [cells[3].key]
@@ -170,12 +182,17 @@ def test_damaged_cells_are_made_again(tmp_path: Path) -> None:
     cells = quick_cells(4)
     values = run(cells, tmp_path, workers=0).set_index("trial")["value"]
     bits = (tmp_path / "results.parquet").read_bytes()
-    cut, flipped, swapped, _ = (store.cell_path(tmp_path, cell) for cell in cells)
-    cut.write_bytes(cut.read_bytes()[:-40])
-    content = bytearray(flipped.read_bytes())
-    content[content.index(struct.pack("<d", values[1]))] ^= 1  # the last bit of the number that counts
-    flipped.write_bytes(content)
-    swapped.write_bytes(store.cell_path(tmp_path, cells[3]).read_bytes())
+    file = tmp_path / "cells.sqlite"
+    content = file.read_bytes()
+    number = repr(float(values[1])).encode()  # in the rows of one cell, of which the last digit changes
+    other = number[:-1] + bytes([number[-1] ^ 1])
+    assert content.count(number) == 1
+    file.write_bytes(content.replace(number, other))
+    with sqlite3.connect(file) as opened:
+        (rows,) = opened.execute("SELECT rows FROM cells WHERE key = ?", [cells[3].key]).fetchone()
+        opened.execute("UPDATE cells SET rows = ? WHERE key = ?", [rows, cells[2].key])
+        opened.execute("UPDATE cells SET rows = '' WHERE key = ?", [cells[0].key])
+    opened.close()
     with pytest.warns(UserWarning, match="made again") as seen:
         run(cells, tmp_path, workers=0)
     assert len(seen) == 3
@@ -219,70 +236,35 @@ def test_a_cell_that_fails_does_not_stop_the_others(
     assert type(failure).__name__ in message
     assert "\n" not in message
     assert raised.value.__cause__ is (failure if isinstance(failure, ValueError) else None)
-    assert len(list((tmp_path / "cells").iterdir())) == 2
+    assert kept(tmp_path) == 2
     assert len(run(cells, tmp_path, workers=0)) == 3
 
 
-def test_cells_that_are_links_pipes_or_folders_touch_nothing_else_and_stop_nothing(tmp_path: Path) -> None:
-    cells = quick_cells(5)
-    bits, out = tmp_path / "bits", tmp_path / "out"
-    run(cells, bits, workers=0)
-    run(cells[:1], out, workers=0)
-    link, pipe, folder, _ = (store.cell_path(out, cell) for cell in cells[1:])
-    (tmp_path / "victim").write_text("victim")
-    link.symlink_to(tmp_path / "victim")
-    os.mkfifo(pipe)
-    folder.mkdir()
-    plans: list[Plan] = []
-    with pytest.warns(UserWarning, match="made again") as seen, pytest.raises(CellError) as failed:
-        run(cells, out, workers=0, on_start=plans.append)
-    assert len(seen) == 2
-    assert f"got 1 that failed (the {cells[3].title}: " in str(failed.value)
-    assert f"{folder.name} (a folder, not a file): move it away)" in str(failed.value)
-    assert "\n" not in str(failed.value)
-    assert plans[0].seconds == sum(cells[j].estimate_cost() for j in (1, 2, 4)), "it is found before the work"
-    assert (tmp_path / "victim").read_text() == "victim"
-    folder.rmdir()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run(cells, out, workers=0)
-    assert (out / "results.parquet").read_bytes() == (bits / "results.parquet").read_bytes()
-
-
-def test_a_folder_that_appears_during_the_work_fails_one_cell(tmp_path: Path) -> None:
-    cells = quick_cells(3)
-
-    def appear(plan: Plan) -> None:
-        store.cell_path(tmp_path, cells[1]).mkdir()
-
-    with pytest.raises(CellError, match=r"got 1 that failed .* trial 1"):
-        run(cells, tmp_path, workers=0, on_start=appear)
-    assert sum(path.is_file() for path in (tmp_path / "cells").iterdir()) == 2
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
 def test_a_disk_that_fills_up_is_one_line_and_the_run_goes_on_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = quick_cells(4)
-    sync, written = os.fsync, []
+    """A limit on the size of the file says the same as a full disk."""
+    cells = quick_cells(200)
+    prepare = Store._prepare
 
-    def fsync(handle: int) -> None:
-        if len(written) == 2:
-            raise OSError(code, os.strerror(code))
-        written.append(handle)
-        sync(handle)
+    def small(self: Store) -> str:
+        self._connection.execute("PRAGMA max_page_count = 16")
+        return prepare(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
-        with pytest.raises(FileFormatError, match=r"; 2 of 4 cells are done, and the same command goes on") as stopped:
+        patch.setattr(Store, "_prepare", small)
+        patch.setattr(writer, "EVERY", 0.02)
+        with pytest.raises(
+            FileFormatError, match=r"; \d+ of 200 cells are done, and the same command goes on"
+        ) as stopped:
             run(cells, tmp_path, workers=0)
-    assert os.strerror(code) in str(stopped.value)
+    assert "database or disk is full" in str(stopped.value)
     assert "\n" not in str(stopped.value)
-    assert len(list((tmp_path / "cells").iterdir())) == 2
+    assert 0 < kept(tmp_path) == int(re.findall(r"(\d+) of 200", str(stopped.value))[0]) < 100
     plans: list[Plan] = []
-    assert len(run(cells, tmp_path, workers=0, on_start=plans.append)) == 4
-    assert plans[0].kept == 2
+    before = kept(tmp_path)
+    assert len(run(cells, tmp_path, workers=0, on_start=plans.append)) == 200
+    assert plans[0].kept == before
 
 
 def test_a_folder_that_is_removed_during_the_work_is_made_again(tmp_path: Path) -> None:
@@ -291,7 +273,7 @@ def test_a_folder_that_is_removed_during_the_work_is_made_again(tmp_path: Path) 
             shutil.rmtree(tmp_path / "out")
 
     assert len(run(quick_cells(4), tmp_path / "out", workers=0, progress=remove)) == 4
-    assert len(store.read_results(tmp_path / "out")) == 4
+    assert len(read_results(tmp_path / "out")) == 4
 
 
 def test_an_interrupt_says_how_far_it_got(tmp_path: Path) -> None:
@@ -303,7 +285,7 @@ def test_an_interrupt_says_how_far_it_got(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt, match="2 of 4 cells are done; the same command goes on"):
         run(cells, tmp_path, workers=0, progress=stop)
-    assert len(list((tmp_path / "cells").iterdir())) == 2
+    assert kept(tmp_path) == 2
 
 
 def test_a_corpus_that_changed_is_read_anew(tmp_path: Path, tiny_encoder: str) -> None:
@@ -339,8 +321,8 @@ def test_a_corpus_that_changes_during_the_run_is_noticed(
 
 def test_cells_of_other_versions_are_kept_and_mentioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(quick_cells(1), tmp_path, workers=0)
-    ours = dict(store.versions())
-    monkeypatch.setattr(store, "versions", lambda: ours | {"torch": "9.9"})
+    ours = dict(making.versions())
+    monkeypatch.setattr(making, "versions", lambda: ours | {"torch": "9.9"})
     with pytest.warns(UserWarning, match="1 cells were made with torch 2"):
         run(quick_cells(1), tmp_path, workers=0)
 
@@ -385,9 +367,10 @@ def test_by_default_as_many_workers_as_fit_and_are_worth_it(monkeypatch: pytest.
     need = max(cell.estimate_bytes() for cell in cells)
     for memory, seconds, expected in ((100, 99, 6), (4, 99, 3), (1.5, 99, 0), (100, 1, 0)):
         monkeypatch.setattr(running, "physical_memory", lambda m=memory: m * need)
-        assert running._count(cells, None, seconds) == expected
-    assert running._count(cells, 20, 1) == 8
-    assert running._count(cells[:1], None, 99) == 0
+        assert running._count(cells, None, seconds, Rules()) == expected
+    assert running._count(cells, 20, 1, Rules()) == 8
+    assert running._count(cells[:1], None, 99, Rules()) == 0
+    assert running._count(cells[:1], None, 99, Rules(timeout=3)) == 1
 
 
 def test_without_dask_one_process_does_it_unless_more_were_asked_for(
@@ -396,7 +379,7 @@ def test_without_dask_one_process_does_it_unless_more_were_asked_for(
     def missing(module: str = "distributed") -> None:
         raise MissingExtraError("expected the package distributed, got none: pip install 'oneword[cluster]'")
 
-    monkeypatch.setattr(processes, "dask", missing)
+    monkeypatch.setattr(running, "dask", missing)
     monkeypatch.setattr(running, "WORTH_IT", 0)
     with pytest.warns(UserWarning, match=r"oneword\[cluster\]"):
         assert len(run(quick_cells(2), tmp_path)) == 2
@@ -467,55 +450,64 @@ def nursery(spec: Path) -> Iterator[Nursery]:
 def check_whole(out: Path, truth: bytes) -> None:
     """The table of an undisturbed run, and no other files than it leaves."""
     assert (out / "results.parquet").read_bytes() == truth
-    assert {path.name for path in out.iterdir()} == {"cells", "results.parquet", "run.json"}
-    assert all(path.suffix == ".parquet" and path.name[0] != "." for path in (out / "cells").iterdir())
+    assert {path.name for path in out.iterdir()} == {"cells.sqlite", "results.parquet", "run.json"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=needs_dask), pytest.param(2, marks=needs_dask)])
-def test_killed_at_ten_moments_and_still_the_same_bits(
-    nursery: Nursery, truth: bytes, tmp_path: Path, workers: int
-) -> None:
-    """kill -9 of the whole group, wherever the session is by then: as it starts, amid its own cells, amid workers'."""
-    moments = random.Random(workers)
-    kept = killed = 0
-    for _ in range(10):
-        group = nursery.start(tmp_path, workers)
-        told = moments.choice((0, 0, 1, 2, 3))
-        for _ in range(told):  # the first line is of no cell
-            assert " cells " in nursery.line()
-        time.sleep(moments.uniform(0, 0.1 if told > 1 or not workers else 2))
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=needs_dask)])
+def test_a_thousand_cells_killed_at_ten_moments_and_still_the_same_bits(tmp_path: Path, workers: int) -> None:
+    """kill -9 of the whole group, wherever the session is by then: as it starts, amid its own cells, amid workers'.
+
+    A cell that was reported a second before is never lost.
+    """
+    spec = tmp_path / "spec.toml"
+    spec.write_text('[sweep]\nmaps = "attention"\nn = 4\nd = 8\nsearch = "quick"\ntrials = 1000\n')
+    nursery, moments = Nursery(spec), random.Random(workers)
+    before = 0
+    for session in range(10):
+        group = nursery.start(tmp_path / "out", workers)
+        told: list[tuple[float, int]] = []
+        until = time.monotonic() + moments.uniform(0, 2) + (0 if session % 3 else 2 * bool(workers))
+        while (now := time.monotonic()) < until:
+            if select.select([nursery.process.stdout], [], [], until - now)[0]:
+                told.append((time.monotonic(), int(nursery.line().split()[0])))
         os.killpg(group, signal.SIGKILL)
-        killed += nursery.end() == -signal.SIGKILL
-        cells = len(list((tmp_path / "cells").glob("*.parquet"))) if (tmp_path / "cells").exists() else 0
-        assert cells >= kept  # nothing that was done is lost
-        kept = cells
-    assert killed == 10
-    assert kept > 0
-    assert not (tmp_path / "results.parquet").exists(), "the kills came too late to mean anything"
-    nursery.start(tmp_path, workers)
+        killed_at = time.monotonic()
+        assert nursery.end() == -signal.SIGKILL
+        cells = kept(tmp_path / "out")
+        assert cells >= max([before, *(count for at, count in told if at < killed_at - 1)])
+        before = cells
+    assert 0 < before < 1000, "the kills came too late to mean anything"
+    nursery.start(tmp_path / "out", workers)
     assert nursery.end() == 0
-    check_whole(tmp_path, truth)
+    nursery.process.communicate(timeout=60)
+    run(load_spec(spec).cells, tmp_path / "truth", workers=0)
+    check_whole(tmp_path / "out", (tmp_path / "truth" / "results.parquet").read_bytes())
 
 
 @pytest.mark.slow
 def test_killed_before_any_file_operation_and_still_the_same_bits(
     nursery: Nursery, truth: bytes, tmp_path: Path
 ) -> None:
-    """Each file takes two: its content reaches the disk, and it gets its name."""
+    """Of the last two cells, the table and run.json: each statement of SQLite, each content and each name of a file."""
     run(load_spec(nursery.spec).cells, tmp_path / "whole", workers=0)
-    cells = sorted((tmp_path / "whole" / "cells").iterdir())
-    for operation in range(8):  # of the last two cells, the table and run.json
+    keys = sorted(cell.key for cell in load_spec(nursery.spec).cells)
+    killed = 0
+    for operation in count():
         out = tmp_path / str(operation)
-        shutil.copytree(tmp_path / "whole" / "cells", out / "cells")
-        for cell in cells[-2:]:
-            (out / "cells" / cell.name).unlink()
+        out.mkdir()
+        shutil.copy(tmp_path / "whole" / "cells.sqlite", out)
+        with sqlite3.connect(out / "cells.sqlite") as file:
+            file.executemany("DELETE FROM cells WHERE key = ?", [[key] for key in keys[-2:]])
+        file.close()
         nursery.start(out, 0, operation)
-        assert nursery.end() == -signal.SIGKILL
-        assert list(out.rglob(".*")), "something is left over"
+        if nursery.end() == 0:
+            break
+        killed += 1
         nursery.start(out, 0)
         assert nursery.end() == 0
         check_whole(out, truth)
+    assert killed > 12
 
 
 @needs_dask
@@ -552,7 +544,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_so_in_one_line(spec: Path, tmp_path:
     assert errors.startswith("stopped: ")
     assert "cells are done; the same command goes on from there" in errors
     assert errors.count("\n") == 1, errors
-    assert int(errors.split()[1]) == len(list((tmp_path / "cells").glob("*.parquet"))) >= 3
+    assert int(errors.split()[1]) == kept(tmp_path) >= 3
 
 
 # A scheduler of one's own --------------------------------------------------------------------------------------------
@@ -599,28 +591,71 @@ def test_failures_come_back_from_a_cluster(tmp_path: Path, scheduler: str, monke
 def test_workers_of_another_version_are_refused(
     tmp_path: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = dict(store.versions())
-
-    def versions() -> dict[str, str]:
-        return ours if threading.current_thread() is threading.main_thread() else ours | {"torch": "1.0"}
-
-    monkeypatch.setattr(processes, "versions", versions)
-    with pytest.raises(ClusterError, match=r"got torch 1\.0 at tcp.*install the same there"):
+    ours = dict(making.versions())
+    monkeypatch.setattr(
+        making, "versions", lambda: ours | {"torch": "1.0"}
+    )  # in the worker; this is the process of both
+    with (
+        pytest.warns(UserWarning, match="gets no cells"),
+        pytest.raises(
+            ClusterError, match=r"expected torch 2\S+, got torch 1\.0: install the same there \(tcp://"
+        ) as raised,
+    ):
         run(quick_cells(1), tmp_path, cluster=scheduler)
+    assert "\n" not in str(raised.value)
 
 
 def test_cells_too_large_for_the_workers_are_refused(
     tmp_path: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "memory_of_workers", lambda client: 1e6)
-    with pytest.raises(MemoryLimitError, match="the share of a worker of tcp"):
+    monkeypatch.setattr(making, "_dask_worker", lambda: ("tcp://me", 1e6))
+    with (
+        pytest.warns(UserWarning, match="gets no cells"),
+        pytest.raises(ClusterError, match=r"expected 0\.6 GB for the largest cell, got 0\.0 GB: give it more memory"),
+    ):
         run(quick_cells(1), tmp_path, cluster=scheduler)
 
 
 def test_no_scheduler_is_a_named_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(processes, "_PATIENCE", 1)
+    monkeypatch.setattr(dispatch, "PATIENCE", 1.0)
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
         with pytest.raises(ClusterError, match="expected a Dask scheduler at") as raised:
             run(quick_cells(1), tmp_path, cluster=address)
         assert "\n" not in str(raised.value)
+
+
+def test_a_cell_of_foreign_errors_is_tried_again_as_often_as_asked(
+    tmp_path: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def rows(self: SensitivityCell) -> list[dict[str, object]]:
+        tried.append(self.trial)
+        raise OSError("a disk that comes and goes") if len(tried) < 3 else ZeroNormError("expected norm")
+
+    monkeypatch.setattr(SensitivityCell, "rows", rows)
+    with pytest.raises(CellError, match="ZeroNormError"):
+        run(quick_cells(1), tmp_path, cluster=scheduler, retries=2)
+    assert len(tried) == 3
+    tried.clear()
+    with pytest.raises(CellError, match="OSError: a disk that comes and goes"):
+        run(quick_cells(1), tmp_path, cluster=scheduler, retries=0)
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"cell_timeout": 1.0, "workers": 0},
+        {"cell_timeout": 0, "workers": 1},
+        {"cell_timeout": "1", "workers": 1},
+        {"retries": -1},
+        {"retries": 1.5},
+        {"cluster": 3},
+    ],
+)
+def test_rules_that_cannot_be_meant_are_refused(tmp_path: Path, given: dict[str, object]) -> None:
+    with pytest.raises(RangeError, match="expected") as raised:
+        run(quick_cells(1), tmp_path, **given)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)

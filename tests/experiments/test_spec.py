@@ -11,6 +11,7 @@ from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNam
 from oneword.experiments.cells import SensitivityCell
 from oneword.experiments.run import sweep
 from oneword.experiments.spec import grid, load_spec
+from tests.experiments.conftest import kept
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_a_sweep_is_a_table() -> None:
 
 def test_a_sweep_can_be_kept(tmp_path: Path) -> None:
     first = sweep("attention", 4, 6, trials=2, search="quick", out=tmp_path)
-    assert len(list((tmp_path / "cells").iterdir())) == 2
+    assert kept(tmp_path) == 2
     again = sweep("attention", 4, 6, trials=2, search="quick", out=tmp_path)
     pd.testing.assert_frame_equal(first, again, check_exact=True)
 

@@ -1,257 +1,252 @@
-"""The folder of a run: what is written is what is read, and what is damaged is noticed."""
+"""The cells of a run in their file: what is written is what is read, and what is damaged is noticed."""
 
 import json
 import os
+import sqlite3
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from oneword.errors import BusyError, FileFormatError
-from oneword.experiments import store
 from oneword.experiments.cells import SensitivityCell
-from oneword.experiments.store import COLUMNS, table_of, to_bytes, together
-from oneword.experiments.workers import do_cell
+from oneword.experiments.draws import Inputs
+from oneword.experiments.making import Maker, do_cell, versions
+from oneword.experiments.store import CELLS, Kept, Made, opened
+from tests.experiments.conftest import flipped, quick_cells
 
-CELL = SensitivityCell(map="attention", n=4, d=6, search="quick")
-OTHER = SensitivityCell(map="attention", n=4, d=6, search="quick", trial=1)
+CELL, OTHER = quick_cells(2)
+INPUTS = {"corpus": "abc"}
 
 
 @pytest.fixture(scope="module")
-def rows() -> pa.Table:
+def rows() -> str:
     return do_cell(CELL)
 
 
+def made(cell: SensitivityCell, rows: str, inputs: Inputs = INPUTS) -> Made:
+    return Made(cell, rows, 1.5, Maker.here("tcp://me"), inputs)
+
+
 @pytest.fixture
-def path(tmp_path: Path, rows: pa.Table) -> Path:
-    """The file of CELL."""
-    store.write_cell(tmp_path, CELL, rows, 1.5, {"corpus": "abc"})
-    return store.cell_path(tmp_path, CELL)
+def out(tmp_path: Path, rows: str) -> Path:
+    """A folder with CELL."""
+    with opened(tmp_path) as store:
+        store.write([made(CELL, rows)])
+    return tmp_path
 
 
-def read(path: Path, cell: SensitivityCell = CELL, corpus: str = "abc") -> store.Kept | None:
-    return store.read_cell(path.parents[1], cell, {"corpus": corpus})
+def read(out: Path, *cells: SensitivityCell, corpus: str = "abc") -> list[Kept]:
+    cells = cells or (CELL,)
+    with opened(out) as store:
+        found = store.read({cell.key: cell for cell in cells}, {cell.key: {"corpus": corpus} for cell in cells})
+        return [kept for _, kept in found]
 
 
-def test_what_is_written_is_what_is_read(path: Path, rows: pa.Table) -> None:
-    kept = read(path)
-    assert kept is not None
-    assert kept.table.equals(rows)
+def test_what_is_written_is_what_is_read(out: Path, rows: str) -> None:
+    (kept,) = read(out)
+    assert kept.rows == rows
     assert kept.seconds == 1.5
-    assert kept.versions == store.versions()
 
 
-def test_a_file_says_what_it_is(path: Path) -> None:
-    about = json.loads(pq.read_schema(path).metadata[b"oneword.cell"])
-    assert about["spec"] == CELL.to_dict()
-    assert about["versions"]["torch"]
+def test_a_cell_says_who_made_it_and_with_what(out: Path) -> None:
+    (kept,) = read(out)
+    assert kept.maker["worker"] == "tcp://me"
+    assert kept.maker["versions"] == versions()
+    assert kept.maker["threads"] == 1
+    assert kept.maker["cpu"]
+
+
+def test_the_file_opens_elsewhere(out: Path) -> None:
+    with sqlite3.connect(out / CELLS) as file:
+        table = pd.read_sql("SELECT * FROM cells JOIN makers ON maker = id", file)
+    assert json.loads(table["spec"][0]) == CELL.to_dict()
+    assert json.loads(table["rows"][0])[0]["value"] > 0
 
 
 def test_nothing_is_read_where_nothing_is(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    assert store.read_cell(tmp_path, CELL) is None
+    assert read(tmp_path) == []
     assert not recwarn.list
 
 
-def test_a_cut_off_file_is_noticed_wherever_it_was_cut(path: Path) -> None:
+def test_the_rows_of_a_cell_are_exact(tmp_path: Path) -> None:
+    """Numbers are written as text and come back with every bit."""
+    values = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, float("inf"), 1 / 3]
+    rows = json.dumps([{"kind": "sensitivity", "key": CELL.key, "row": j, "value": v} for j, v in enumerate(values)])
+    with opened(tmp_path) as store:
+        store.write([made(CELL, rows)])
+        (table,) = store.tables({CELL.key: CELL}, {CELL.key: INPUTS})
+    assert table["value"].to_pylist() == values
+    assert str(table["value"].to_pylist()[3]) == "-0.0"
+
+
+def test_a_cut_off_file_is_noticed_wherever_it_was_cut(out: Path, rows: str) -> None:
+    path = out / CELLS
     content = path.read_bytes()
-    for size in (0, 1, 3, len(content) // 3, len(content) // 2, len(content) - 9, len(content) - 1):
+    for size in (1, 3, 99, len(content) // 3, len(content) // 2, len(content) - 9, len(content) - 1):
         path.write_bytes(content[:size])
-        with pytest.warns(UserWarning, match="made again"):
-            assert read(path) is None
-
-
-def flipped(content: bytes, step: int) -> Iterator[bytes]:
-    """The content with one bit changed, a different one of every `step`-th byte."""
-    for place in range(0, len(content), step):
-        yield content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
-
-
-def test_a_flipped_bit_is_noticed_or_harmless(path: Path, rows: pa.Table) -> None:
-    """Bits that nobody reads may flip; then what is read is still what was written."""
-    noticed = 0
-    for damaged in flipped(path.read_bytes(), 97):
-        path.write_bytes(damaged)
+        with pytest.warns(UserWarning, match="set aside as cells.damaged-|made again"):
+            assert all(kept.rows == rows for kept in read(out))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            kept = read(path)
-        if kept is None:
-            noticed += 1
-        else:
-            assert kept.table.equals(rows)
-    assert noticed > 10
+            warnings.simplefilter("error")
+            assert read(out, OTHER) == []  # and it is a sound file again
+    path.write_bytes(b"")
+    assert read(out) == []
 
 
-@pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_flipped_bit_of_the_results_is_noticed_or_harmless(tmp_path: Path, rows: pa.Table, step: int) -> None:
-    written = store.write_results(tmp_path, [rows, do_cell(OTHER)])
-    path = tmp_path / store.RESULTS
-    noticed = 0
+@pytest.mark.parametrize("step", [197, pytest.param(7, marks=pytest.mark.slow)])
+def test_a_flipped_bit_is_noticed_or_harmless(out: Path, rows: str, step: int) -> None:
+    """Bits that nobody reads may flip; then what is read is still what was written."""
+    path, noticed = out / CELLS, 0
     for damaged in flipped(path.read_bytes(), step):
         path.write_bytes(damaged)
-        try:
-            found = store.read_results(path)
-        except FileFormatError as error:
-            noticed += "\n" not in str(error)
-        else:
-            pd.testing.assert_frame_equal(found, written, check_exact=True)
-    assert noticed > 10
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = read(out)
+        assert all(kept.rows == rows and kept.seconds == 1.5 for kept in found)
+        noticed += bool(seen)
+        for aside in out.glob("cells.damaged-*"):
+            aside.unlink()
+    assert noticed > 5
 
 
-def test_a_cell_that_is_no_file_of_ours_is_replaced_and_never_followed(tmp_path: Path, path: Path) -> None:
+def test_a_flipped_bit_costs_one_cell(tmp_path: Path) -> None:
+    cells = quick_cells(40)
+    with opened(tmp_path) as store:
+        store.write([made(cell, json.dumps([{"key": cell.key}])) for cell in cells])
+    path = tmp_path / CELLS
     content = path.read_bytes()
-    victim = tmp_path / "victim"
+    place = content.index(f'[{{"key": "{cells[7].key}"}}]'.encode()) + 12
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.warns(UserWarning, match="trial 7 .* another checksum: the cell is made again"):
+        assert len(read(tmp_path, *cells)) == 39
+
+
+def test_a_damaged_page_costs_only_the_cells_behind_it(tmp_path: Path) -> None:
+    cells = quick_cells(200)
+    with opened(tmp_path) as store:
+        store.write([made(cell, json.dumps([{"key": cell.key, "text": "x" * 200}])) for cell in cells])
+    path = tmp_path / CELLS
+    content = bytearray(path.read_bytes())
+    content[20 * 4096 : 20 * 4096 + 64] = bytes(64)
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="set aside as cells.damaged-1.sqlite"):
+        left = len(read(tmp_path, *cells))
+    assert 100 < left < 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(read(tmp_path, *cells)) == left
+    assert (tmp_path / "cells.damaged-1.sqlite").read_bytes() == bytes(content)
+
+
+@pytest.mark.parametrize("ending", ["", "-journal", "-wal"])
+def test_a_file_that_is_a_link_or_a_pipe_is_replaced_and_never_followed(out: Path, rows: str, ending: str) -> None:
+    path, victim = out / (CELLS + ending), out / "victim"
+    content = (out / CELLS).read_bytes()
     for make in (lambda: path.symlink_to(victim), lambda: os.mkfifo(path)):
-        victim.write_bytes(content)  # even if it is the very cell
-        path.unlink()
+        victim.write_bytes(content)  # even if it is the very file
+        path.unlink(missing_ok=True)
         make()
-        with pytest.warns(UserWarning, match=r"(link|pipe), not a file.*: the cell is made again"):
-            assert read(path) is None
-        store.write_cell(tmp_path, CELL, do_cell(OTHER), 1.5)
-        assert path.is_file()
+        with pytest.warns(UserWarning, match=r"got a (link|pipe): it is replaced and its cells are made again"):
+            assert len(read(out)) == bool(ending)
+        with opened(out) as store:
+            store.write([made(OTHER, rows)])
+        assert (out / CELLS).is_file()
         assert not path.is_symlink()
         assert victim.read_bytes() == content
 
 
-def test_a_folder_in_the_place_of_a_cell_is_named_and_stays(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(FileFormatError, match=rf"{path.name} \(a folder, not a file\): move it away"):
-        read(path)
-    assert path.is_dir()
+def test_a_file_of_somebody_else_is_set_aside(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / CELLS) as file:
+        file.execute("CREATE TABLE cells (key, spec, inputs, rows, seconds, maker, sha256)")
+        file.execute("CREATE TRIGGER mine AFTER INSERT ON cells BEGIN DELETE FROM cells; END")
+    with pytest.warns(UserWarning, match="tables of another kind: cells, mine.* set aside"):
+        assert read(tmp_path) == []
+    assert (tmp_path / "cells.damaged-1.sqlite").exists()
 
 
-def test_results_are_written_beside_links_and_pipes_not_into_them(tmp_path: Path, rows: pa.Table) -> None:
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"victim")
-    results = tmp_path / store.RESULTS
-    results.symlink_to(victim)
-    store.write_results(tmp_path, [rows])
-    assert not results.is_symlink()
-    assert victim.read_bytes() == b"victim"
-    results.unlink()
-    os.mkfifo(results)
-    with pytest.raises(FileFormatError, match="a pipe, not a file"):
-        store.read_results(tmp_path)
-    store.write_results(tmp_path, [rows])
-    assert len(store.read_results(tmp_path)) == 1
-
-
-def test_results_without_their_checksum_are_refused(tmp_path: Path, rows: pa.Table) -> None:
-    (tmp_path / store.RESULTS).write_bytes(to_bytes(rows, {"format": store.FORMAT}))
-    with pytest.raises(FileFormatError, match=r"checksum.*: run again"):
-        store.read_results(tmp_path)
-
-
-def test_results_with_text_that_is_no_text_are_refused(tmp_path: Path, rows: pa.Table) -> None:
-    offsets = pa.array([0, 1], pa.int32()).buffers()[1]
-    broken = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
-    table = rows.set_column(rows.column_names.index("map"), "map", broken)
-    (tmp_path / store.RESULTS).write_bytes(to_bytes(table, {"format": store.FORMAT, "sha256": "0"}))
-    with pytest.raises(FileFormatError, match="expected"):
-        store.read_results(tmp_path)
-
-
-def test_cells_in_a_folder_of_somebody_else_are_refused(tmp_path: Path) -> None:
-    """OUT may be a link that its owner made; what is inside OUT is made by the run."""
-    for name in ("disk", "foreign"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "out").symlink_to("disk")
-    with store.opened(tmp_path / "out"):
-        assert (tmp_path / "disk" / "cells").is_dir()
-    (tmp_path / "disk" / "cells").rmdir()
-    (tmp_path / "disk" / "cells").symlink_to(tmp_path / "foreign")
-    with (
-        pytest.raises(FileFormatError, match=r"cells \(a link\): remove it") as refused,
-        store.opened(tmp_path / "out"),
-    ):
-        pass
-    assert "\n" not in str(refused.value)
-    assert not list((tmp_path / "foreign").iterdir())
-
-
-@pytest.mark.parametrize("name", [store.RESULTS, "run.json"])
-def test_a_folder_in_the_place_of_the_results_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["results.parquet", "run.json", CELLS, CELLS + "-journal"])
+def test_a_folder_in_the_place_of_a_file_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(FileFormatError, match=rf"{name} \(a folder\): move it away"), store.opened(tmp_path):
+    with pytest.raises(FileFormatError, match=rf"{name} \(a folder\): move it away"), opened(tmp_path):
         pass
+    assert (tmp_path / name).is_dir()
 
 
-def test_the_file_of_another_cell_is_noticed(path: Path) -> None:
-    path.rename(store.cell_path(path.parents[1], OTHER))
-    with pytest.warns(UserWarning, match="expected the spec of .* trial 1 .* got that of .* trial 0"):
-        assert read(path, OTHER) is None
+def test_the_folder_may_be_a_link(tmp_path: Path, rows: str) -> None:
+    """Because its owner made it."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to("disk")
+    with opened(tmp_path / "out") as store:
+        store.write([made(CELL, rows)])
+    assert (tmp_path / "disk" / CELLS).is_file()
 
 
-def test_a_file_made_from_another_corpus_is_noticed(path: Path) -> None:
-    with pytest.warns(UserWarning, match="today's corpus"):
-        assert read(path, corpus="xyz") is None
+def test_the_rows_of_another_cell_are_noticed(out: Path) -> None:
+    with sqlite3.connect(out / CELLS) as file:
+        file.execute("UPDATE cells SET key = ?", [OTHER.key])
+    with pytest.warns(UserWarning, match="expected the .* trial 1 .* another checksum"):
+        assert read(out, OTHER) == []
 
 
-def test_other_parquet_files_are_noticed(path: Path, rows: pa.Table) -> None:
-    pd.DataFrame({"a": [1]}).to_parquet(path)
-    with pytest.warns(UserWarning, match="columns"):
-        assert read(path) is None
-    path.write_bytes(to_bytes(rows))
-    with pytest.warns(UserWarning, match="oneword.cell"):
-        assert read(path) is None
+def test_a_cell_made_from_another_corpus_is_noticed(out: Path) -> None:
+    with pytest.warns(UserWarning, match="made from today's corpus"):
+        assert read(out, corpus="xyz") == []
 
 
-def test_a_warning_is_one_line(path: Path) -> None:
-    path.write_bytes(b"PAR1 nothing PAR1")
-    with pytest.warns(UserWarning, match="made again") as seen:
-        read(path)
-    assert "\n" not in str(seen[0].message)
+def test_many_damaged_cells_are_a_few_warnings(tmp_path: Path) -> None:
+    cells = quick_cells(10)
+    with opened(tmp_path) as store:
+        store.write([made(cell, "[]") for cell in cells])
+    with pytest.warns(UserWarning, match="cell") as seen:
+        assert read(tmp_path, *cells, corpus="xyz") == []
+    assert len(seen) == 4
+    assert "7 more cells" in str(seen[-1].message)
+    assert all("\n" not in str(one.message) for one in seen)
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_half_written(out: Path) -> None:
+    cells = quick_cells(50)
+    with opened(out) as store:
+        store._connection.execute("PRAGMA max_page_count = 4")  # as large as it may get
+        with pytest.raises(FileFormatError, match=r"cells\.sqlite \(database or disk is full\): make room"):
+            store.write([made(cell, "x" * 1000) for cell in cells[1:]])
+    assert len(read(out, *cells)) == 1
 
 
 def test_left_over_files_are_swept_away(tmp_path: Path) -> None:
-    cells = tmp_path / "cells"
-    cells.mkdir()
-    for name in (".0123.parquet.0123456789abcdef", "mine.txt", ".mine.parquet.bak"):
-        (cells / name).write_text("half")
-    (cells / ".folder.parquet.0123456789abcdef").mkdir()
+    (tmp_path / "mine.txt").write_text("mine")
     (tmp_path / ".results.parquet.0123456789abcdef").write_text("half")
-    (tmp_path / ".run.json.0123456789abcdef").symlink_to(cells / "mine.txt")
-    with store.opened(tmp_path):
-        left = {".folder.parquet.0123456789abcdef", "mine.txt", ".mine.parquet.bak"}
-        assert {path.name for path in cells.iterdir()} == left
-        assert [path.name for path in tmp_path.iterdir()] == ["cells"]
+    (tmp_path / ".run.json.0123456789abcdef").symlink_to(tmp_path / "mine.txt")
+    with opened(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {CELLS, "mine.txt"}
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
-    with store.opened(tmp_path), pytest.raises(BusyError, match="another one at work"), store.opened(tmp_path):
+    with opened(tmp_path), pytest.raises(BusyError, match="another one at work"), opened(tmp_path):
         pass
-    with store.opened(tmp_path):  # free again
+    with opened(tmp_path):  # free again
         pass
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileFormatError, match="choose another"), store.opened(tmp_path / "file" / "out"):
+    with pytest.raises(FileFormatError, match="choose another"), opened(tmp_path / "file" / "out"):
         pass
 
 
-def test_results_are_sorted_and_the_same_bits_whatever_the_order(tmp_path: Path, rows: pa.Table) -> None:
-    tables = [rows, do_cell(OTHER), table_of([{"kind": "attention_map", "key": "k", "row": r} for r in (1, 0)])]
-    one = store.write_results(tmp_path, tables)
-    bits = (tmp_path / "results.parquet").read_bytes()
-    two = store.write_results(tmp_path, tables[::-1])
-    assert (tmp_path / "results.parquet").read_bytes() == bits
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
-    assert one["kind"].tolist() == ["attention_map"] * 2 + ["sensitivity"] * 2
-    assert one["row"].tolist()[:2] == [0, 1]
-    assert one["key"].tolist()[2:] == sorted([CELL.key, OTHER.key])
-    for where in (tmp_path, tmp_path / "results.parquet"):
-        pd.testing.assert_frame_equal(store.read_results(where), one, check_exact=True)
+def test_a_file_that_cannot_be_written_is_one_line(out: Path, monkeypatch: pytest.MonkeyPatch, rows: str) -> None:
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path, **more: connect(f"file:{path}?mode=ro", uri=True, **more))
+    with opened(out) as store, pytest.raises(FileFormatError, match=r"readonly database\): choose another") as raised:
+        store.write([made(OTHER, rows)])
+    assert "\n" not in str(raised.value)
 
 
-def test_no_results_are_a_table_too() -> None:
-    assert together([]).column_names == list(COLUMNS)
-
-
-def test_a_missing_table_is_a_named_error(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"results\.parquet"):
-        store.read_results(tmp_path)
+def test_a_file_that_is_removed_is_made_anew(out: Path, rows: str) -> None:
+    with opened(out) as store:
+        (out / CELLS).unlink()
+        store.write([made(OTHER, rows)])
+        assert store.replaced
+    assert len(read(out, CELL, OTHER)) == 1

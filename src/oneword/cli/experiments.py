@@ -11,6 +11,18 @@ import typer
 from oneword.checks import printable
 from oneword.cli.common import JsonFile, Quiet, Seed, check_place, command_line, dump
 from oneword.cli.watch import Watch, watched
+from oneword.cli.workers import (
+    Address,
+    CellTimeout,
+    JobQueue,
+    Retries,
+    SchedulerFile,
+    TlsAuthority,
+    TlsCertificate,
+    TlsKey,
+    Workers,
+    where,
+)
 from oneword.files import make_folder
 
 if TYPE_CHECKING:
@@ -20,12 +32,6 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder of the run. The same command goes on from what is there.")
-]
-Workers = Annotated[
-    int | None, typer.Option(help="Processes on this machine; as many as cores by default, 0 for none.")
-]
-Cluster = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler of your own instead, tcp://host:port.")
 ]
 EncoderName = Annotated[
     str | None, typer.Option("--encoder", help="minilm (embedded, the default), a model folder, or a hub name.")
@@ -54,7 +60,14 @@ def reproduce(
     trials: Annotated[int | None, typer.Option(help="Trials a point, instead of the scale's own.")] = None,
     seed: Seed = 0,
     workers: Workers = None,
-    cluster: Cluster = None,
+    cluster: Address = None,
+    scheduler_file: SchedulerFile = None,
+    jobqueue: JobQueue = None,
+    tls_ca: TlsAuthority = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    cell_timeout: CellTimeout = None,
+    retries: Retries = 3,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -86,11 +99,10 @@ def reproduce(
             encoder=encoder,
             corpus=corpus,
             trials=trials,
-            workers=workers,
-            cluster=cluster,
             command=command_line(),
             progress=watch,
             on_start=_start(watch),
+            **where(workers, cluster, scheduler_file, jobqueue, (tls_ca, tls_cert, tls_key), cell_timeout, retries),
         )
     if json_file is not None:
         dump(verdict_json(done.claims), json_file)
@@ -111,7 +123,14 @@ def sweep(
         Path | None, typer.Option(metavar="DIR", help="Folder of the run; by default named like the file.")
     ] = None,
     workers: Workers = None,
-    cluster: Cluster = None,
+    cluster: Address = None,
+    scheduler_file: SchedulerFile = None,
+    jobqueue: JobQueue = None,
+    tls_ca: TlsAuthority = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    cell_timeout: CellTimeout = None,
+    retries: Retries = 3,
     trust_code: Annotated[
         bool, typer.Option("--trust-code", help="Import maps given as package.module:factory, which runs their code.")
     ] = False,
@@ -138,9 +157,8 @@ def sweep(
     folder = out or Path(spec.stem)
     with watched(quiet, wanted.title) as watch:
         about = {"command": command_line(), "title": wanted.title, "description": wanted.description}
-        table = run(
-            wanted.cells, folder, workers=workers, cluster=cluster, progress=watch, on_start=_start(watch), about=about
-        )
+        place = where(workers, cluster, scheduler_file, jobqueue, (tls_ca, tls_cert, tls_key), cell_timeout, retries)
+        table = run(wanted.cells, folder, progress=watch, on_start=_start(watch), about=about, **place)
     _show_trained(table, folder, quiet)
     if not quiet:
         _show_exponents(fits(table))

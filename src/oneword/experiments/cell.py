@@ -178,7 +178,10 @@ def whole(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> in
 
 def real(name: str, value: object, least: float, most: float = math.inf) -> float:
     """A finite number of that range."""
-    number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    try:
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
     if not (least <= number <= most and math.isfinite(number)):
         above = f" and ≤ {most:g}" if math.isfinite(most) else ""
         raise RangeError(f"expected {name} a number ≥ {least:g}{above}, got {shown(value)}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -83,13 +84,14 @@ def reproduce(
     encoder: str | None = None,
     corpus: str | None = None,
     trials: int | None = None,
-    workers: int | None = None,
-    cluster: str | None = None,
     command: str = "",
     progress: Progress = silent,
     on_start: Callable[[Plan], None] | None = None,
+    **where: Any,
 ) -> Reproduction:
     """Do the cells, judge the claims, draw the figures and write the page; all of it in `out`.
+
+    `where` are the arguments of `run` that say who does the cells: workers, cluster, cell_timeout, retries.
 
     What can be refused is refused before `out` is made.
     """
@@ -98,7 +100,7 @@ def reproduce(
     todo = cells(scale, wanted, seed=seed, encoder=encoder, corpus=corpus, trials=trials)
     about = {"command": command, "scale": scale, "figures": list(wanted) or figures(scale), "seed": seed}
     cells_done = part(progress, 0.0, CELLS)
-    table = run(todo, out, workers=workers, cluster=cluster, progress=cells_done, on_start=on_start, about=about)
+    table = run(todo, out, progress=cells_done, on_start=on_start, about=about, **where)
     progress("figures and page", CELLS)
     claims = verdict(table)
     written = [write_verdict(claims, out / "verdict.json")]

@@ -12,22 +12,28 @@ import platform
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from oneword.checks import check_function, described, shown
-from oneword.errors import CellError, FileFormatError, MemoryLimitError, MissingExtraError
-from oneword.experiments import store
-from oneword.experiments import workers as processes
-from oneword.experiments.cell import Cell, whole
+from oneword.checks import check_function, shown
+from oneword.errors import CellError, FileFormatError, MemoryLimitError, MissingExtraError, RangeError
+from oneword.experiments import making
+from oneword.experiments.cell import Cell, real, whole
+from oneword.experiments.cluster import Cluster, dask, local_workers, workers_of
+from oneword.experiments.dispatch import Dispatcher, Rules
 from oneword.experiments.draws import Inputs, prepare
+from oneword.experiments.making import Outcome, canonical, cpu_name, in_process
 from oneword.experiments.own_maps import MapLike
+from oneword.experiments.results import write_results
 from oneword.experiments.spec import grid
+from oneword.experiments.store import RUN, Made, Store, opened
+from oneword.experiments.writer import Writer
 from oneword.files import write_own
 from oneword.memory import physical_memory
 from oneword.progress import Progress, silent
@@ -52,47 +58,58 @@ def run(
     out: str | os.PathLike[str],
     *,
     workers: int | None = None,
-    cluster: str | None = None,
+    cluster: str | Cluster | None = None,
+    cell_timeout: float | None = None,
+    retries: int = Rules.retries,
     progress: Progress = silent,
     on_start: Callable[[Plan], None] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> pd.DataFrame:
     """Do all cells and return the table of their rows, which is also OUT/results.parquet.
 
-    | argument | meaning |
-    |---|---|
-    | `out` | the folder of the run; what it holds of these cells is not done again |
-    | `workers` | processes on this machine: by default as many as cores, 0 does everything in this one |
-    | `cluster` | address of a Dask scheduler of your own, instead |
-    | `progress` | called with the stage ("3 of 8 cells") and the fraction of the expected cost that is done |
-    | `on_start` | called with the Plan before work begins |
-    | `about` | goes into OUT/run.json beside versions, machine and timings |
+    | argument | default | meaning |
+    |---|---|---|
+    | `out` | | the folder of the run; what it holds of these cells is not done again |
+    | `workers` | None | processes on this machine: as many as cores; 0 does everything in this one |
+    | `cluster` | None | a Dask scheduler of your own instead: its address, or a Cluster |
+    | `cell_timeout` | None | seconds that a cell may take, in a process of its own; None: as long as it takes |
+    | `retries` | 3 | how often a cell is done again whose process died, that took too long, or raised a foreign error |
+    | `progress` | silent | called with the stage ("3 of 8 cells") and the fraction of the expected cost that is done |
+    | `on_start` | None | called with the Plan before work begins |
+    | `about` | None | goes into OUT/run.json beside versions, machine and timings |
 
-    Raises CellError, after all other cells are done, if some failed.
+    Raises CellError, after all other cells are done, if some failed; ClusterError if a cluster cannot be reached or no
+    worker of it can do the cells.
     """
     started = time.monotonic()
     todo = list({cell.key: cell for cell in cells}.values())
     wanted = None if workers is None else whole("workers", workers, 0)
-    if cluster is None:
+    rules = Rules(
+        None if cell_timeout is None else real("cell_timeout", cell_timeout, 0.1), whole("retries", retries, 0)
+    )
+    if rules.timeout is not None and cluster is None and wanted == 0:
+        raise RangeError("expected workers ≥ 1 with cell_timeout, got 0: a process cannot end a cell of its own")
+    place = Cluster(address=cluster) if cluster is not None and not isinstance(cluster, Cluster) else cluster
+    if place is None:
         _check_memory(todo, wanted)
         if wanted:
-            processes.dask()
+            dask()
     out = Path(out)
-    with store.opened(out):
+    with opened(out) as store:
         inputs = prepare(todo)
-        work = _Work(out, todo, inputs, progress)
-        kept, missing = len(work.done), work.missing
-        count = _count(missing, wanted, work.seconds_left) if cluster is None else 0
+        work = _Work(store, todo, inputs, progress)
+        kept = len(work.done)
+        count = _count(work.missing, wanted, work.seconds_left, rules) if place is None else 0
         if on_start is not None:
             on_start(Plan(len(todo), kept, count, work.seconds_left))
         work.tell()
-        with work.interruptible(), _outcomes(missing, inputs, count, cluster) as outcomes:
-            work.finish(outcomes)
-        table = store.write_results(out, [work.done[cell.key].table for cell in todo])
-        made = {"workers": count, "cluster": cluster, "cells": len(todo), "cells_kept_from_before": kept}
+        work.do(lambda missing: _outcomes(missing, inputs, count, place, rules))
+        table = write_results(out, store.tables(work.cells, inputs))
+        made = {"workers": count, "cluster": place and place.name, "cells": len(todo), "cells_kept_from_before": kept}
         timings = {"seconds": round(time.monotonic() - started, 3), "cell_seconds": work.timings()}
-        content = {"format": FORMAT, **(about or {}), **_machine(), **made, "inputs": _named(todo, inputs), **timings}
-        write_own(out / store.RUN, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+        who = {"inputs": _named(todo, inputs), "makers": work.makers_said()}
+        content = {"format": FORMAT, **(about or {}), **_machine(), **made, **who, **timings}
+        write_own(out / RUN, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
     return table
 
 
@@ -105,7 +122,9 @@ def sweep(
     words_from: str | Sequence[str] = "gaussian",
     out: str | os.PathLike[str] | None = None,
     workers: int | None = 0,
-    cluster: str | None = None,
+    cluster: str | Cluster | None = None,
+    cell_timeout: float | None = None,
+    retries: int = Rules.retries,
     trust_code: bool = False,
     progress: Progress = silent,
     **more: Any,
@@ -120,7 +139,9 @@ def sweep(
     | `words_from` | "gaussian" | "gaussian", "clustered" or "corpus" (real reviews), or a list of these |
     | `out` | None | a folder that keeps the cells, so that a sweep that was stopped goes on; None keeps nothing |
     | `workers` | 0 | processes; 0 does all in this one, None takes as many as there are cores |
-    | `cluster` | None | the address of a Dask scheduler of your own instead, tcp://host:port |
+    | `cluster` | None | a Dask scheduler of your own instead: its address, tcp://host:port, or a Cluster |
+    | `cell_timeout` | None | seconds that one measurement may take, in a process of its own |
+    | `retries` | 3 | how often one is made again whose process died or that took too long |
     | `trust_code` | False | whether maps given as "package.module:factory" may be imported, which runs their code |
     | `progress` | silent | called with the stage ("3 of 8 cells") and the fraction that is done |
     | `certify` | None | None: no upper bound; 0: the closed form; 1.2: refined until upper/value ≤ 1.2 |
@@ -151,120 +172,143 @@ def sweep(
     given = {"maps": maps, "n": n, "d": d, "trials": trials, "words_from": words_from, **more}
     cells = grid("sensitivity", given, trust_code=trust_code)
     check_function("progress", progress)
-    if out is not None:
-        if not isinstance(out, str | os.PathLike):
-            raise FileFormatError(f"expected out= the name of a folder, got {shown(out)}: give one, or None")
-        return run(cells, out, workers=workers, cluster=cluster, progress=progress)
-    with tempfile.TemporaryDirectory(prefix="oneword-") as folder:
-        return run(cells, folder, workers=workers, cluster=cluster, progress=progress)
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise FileFormatError(f"expected out= the name of a folder, got {shown(out)}: give one, or None")
+    with nullcontext(out) if out is not None else tempfile.TemporaryDirectory(prefix="oneword-") as folder:
+        return run(
+            cells,
+            folder,
+            workers=workers,
+            cluster=cluster,
+            cell_timeout=cell_timeout,
+            retries=retries,
+            progress=progress,
+        )
+
+
+Outcomes = Iterator[list[tuple[Cell, Outcome]]]
 
 
 class _Work:
-    """What is done, what has failed and what is left, in one folder."""
+    """What is done, what has failed and what is left, in one folder. Rows are with the store, not here."""
 
-    def __init__(self, out: Path, cells: Sequence[Cell], inputs: Mapping[str, Inputs], progress: Progress) -> None:
-        self.out, self.cells, self.inputs, self.progress = out, cells, inputs, progress
-        self.done: dict[str, store.Kept] = {}
-        self.failed: dict[str, processes.Outcome] = {}
-        for cell in cells:
-            try:
-                kept = store.read_cell(out, cell, inputs[cell.key])
-            except FileFormatError as error:  # its place is taken
-                self.failed[cell.key] = processes.Outcome(None, reason=described(error))
-            else:
-                self.done |= {} if kept is None else {cell.key: kept}
+    def __init__(self, store: Store, cells: Sequence[Cell], inputs: Mapping[str, Inputs], progress: Progress) -> None:
+        self.store, self.inputs, self.progress = store, inputs, progress
+        self.cells = {cell.key: cell for cell in cells}
         self.cost = {cell.key: cell.estimate_cost() for cell in cells}
-        _mention_versions(self.done.values())
+        self.failed: dict[str, Outcome] = {}
+        self._read()
+        _mention_versions(self.makers)
+
+    def _read(self) -> None:
+        self.done: dict[str, float] = {}  # seconds
+        self.makers: Counter[str] = Counter()  # cells of each
+        for cell, kept in self.store.read(self.cells, self.inputs):
+            self._count(cell, kept.seconds, canonical(kept.maker))
+        self.ended = sum(self.cost[key] for key in self.done)
 
     @property
     def missing(self) -> list[Cell]:
         """The costliest first, so that no long cell is left for the end."""
-        left = [cell for cell in self.cells if cell.key not in self.done and cell.key not in self.failed]
+        left = [cell for key, cell in self.cells.items() if key not in self.done and key not in self.failed]
         return sorted(left, key=lambda cell: (-self.cost[cell.key], cell.key))
 
     @property
     def seconds_left(self) -> float:
         return sum(self.cost[cell.key] for cell in self.missing)
 
-    def finish(self, outcomes: Iterable[tuple[Cell, processes.Outcome]]) -> None:
-        """Keep what comes in; raise when all has come and something failed."""
-        for cell, outcome in outcomes:
-            self._take(cell, outcome)
-            self.tell()
+    def do(self, start: Callable[[Sequence[Cell]], AbstractContextManager[Outcomes]]) -> None:
+        """Do what is missing and keep it; raise when all has come and something failed.
+
+        Ctrl-C says how far the run is, also while processes start and end.
+        """
+        while missing := self.missing:
+            before, writer = len(self.done), Writer(self.store)
+            try:
+                with start(missing) as outcomes, writer:
+                    for some in outcomes:
+                        self._take(some, writer)
+            except KeyboardInterrupt:
+                far = self._how_far(before + writer.written)
+                raise KeyboardInterrupt(f"{far}; the same command goes on from there") from None
+            except FileFormatError as error:
+                if not writer.failed:
+                    raise
+                far = self._how_far(before + writer.written)
+                raise FileFormatError(f"{error}; {far}, and the same command goes on from there") from None
+            if self.store.replaced:  # somebody removed the folder: what it had is done again
+                self.store.replaced = False
+                self._read()
         if self.failed:
             causes = [outcome.cause for outcome in self.failed.values() if outcome.cause is not None]
             raise CellError(self._failures()) from (causes[0] if causes else None)
 
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Ctrl-C says how far the run is, also while processes start and end."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"{self._how_far()}; the same command goes on from there") from None
-
     def timings(self) -> dict[str, float]:
-        return {cell.key: round(self.done[cell.key].seconds, 3) for cell in self.cells}
+        return {key: round(self.done[key], 3) for key in self.cells}
 
-    def _take(self, cell: Cell, outcome: processes.Outcome) -> None:
-        if outcome.table is None:
-            self.failed[cell.key] = outcome
-            return
-        try:
-            store.write_cell(self.out, cell, outcome.table, outcome.seconds, self.inputs[cell.key])
-        except FileFormatError as error:
-            if not store.cell_path(self.out, cell).is_dir():  # no other cell could be kept either
-                raise FileFormatError(f"{error}; {self._how_far()}, and the same command goes on from there") from None
-            self.failed[cell.key] = processes.Outcome(None, reason=described(error))
-            return
-        self.done[cell.key] = store.Kept(outcome.table, outcome.seconds, store.versions())
+    def makers_said(self) -> list[dict[str, Any]]:
+        """Who made how many of the cells, and with what."""
+        return [{"cells": count, **json.loads(maker)} for maker, count in sorted(self.makers.items())]
+
+    def _take(self, some: Sequence[tuple[Cell, Outcome]], writer: Writer) -> None:
+        for cell, outcome in some:
+            self.ended += self.cost[cell.key]
+            if outcome.rows is None or outcome.maker is None:
+                self.failed[cell.key] = outcome
+                continue
+            writer.put(Made(cell, outcome.rows, outcome.seconds, outcome.maker, self.inputs[cell.key]))
+            self._count(cell, outcome.seconds, outcome.maker.text)
+        self.tell()
+
+    def _count(self, cell: Cell, seconds: float, maker: str) -> None:
+        self.done[cell.key] = seconds
+        self.makers[maker] += 1
 
     def tell(self) -> None:
         """Report how far it got."""
-        ended = [self.cost[key] for key in self.cost if key in self.done or key in self.failed]
-        total = sum(self.cost.values())
-        self.progress(f"{len(ended)} of {len(self.cells)} cells", sum(ended) / total if total else 1.0)
+        total, ended = sum(self.cost.values()), len(self.done) + len(self.failed)
+        self.progress(f"{ended} of {len(self.cells)} cells", min(1.0, self.ended / total) if total else 1.0)
 
-    def _how_far(self) -> str:
-        return f"{len(self.done)} of {len(self.cells)} cells are done"
+    def _how_far(self, done: int) -> str:
+        return f"{done} of {len(self.cells)} cells are done"
 
     def _failures(self) -> str:
-        cells = [cell for cell in self.cells if cell.key in self.failed]
+        cells = [self.cells[key] for key in self.cells if key in self.failed]
         shown = "; ".join(f"the {cell.title}: {self.failed[cell.key].reason}" for cell in cells[:3])
         more = f"; and {len(cells) - 3} more" if len(cells) > 3 else ""
         wanted = f"expected all {len(self.cells)} cells to succeed"
-        return f"{wanted}, got {len(cells)} that failed ({shown}{more}): the others are kept in {self.out}"
+        kept = f"the others are kept in {self.store.path.parent}"
+        return f"{wanted}, got {len(cells)} that failed ({shown}{more}): {kept}"
 
 
 @contextmanager
 def _outcomes(
-    cells: Sequence[Cell], inputs: Mapping[str, Inputs], count: int, cluster: str | None
-) -> Iterator[Iterator[tuple[Cell, processes.Outcome]]]:
-    if not cells or (cluster is None and not count):
-        yield processes.in_process(cells, inputs)
+    cells: Sequence[Cell], inputs: Mapping[str, Inputs], count: int, cluster: Cluster | None, rules: Rules
+) -> Iterator[Outcomes]:
+    if cluster is None and not count:
+        yield in_process(cells, inputs)
         return
-    with processes.local_cluster(count) if cluster is None else processes.remote_cluster(cluster) as client:
-        if cluster is not None:
-            largest = max(cells, key=lambda cell: cell.estimate_bytes())
-            _refuse(largest, processes.memory_of_workers(client), f"a worker of {cluster}", "give workers more memory")
-        with closing(processes.on_cluster(client, cells, inputs)) as outcomes:  # before the cluster is
+    with local_workers(count) if cluster is None else workers_of(cluster) as connect:
+        name = "this machine" if cluster is None else cluster.name
+        with closing(Dispatcher(connect, name, cells, inputs, rules).outcomes()) as outcomes:  # before the cluster is
             yield outcomes
 
 
-def _count(missing: Sequence[Cell], wanted: int | None, seconds: float) -> int:
-    """How many processes to start."""
+def _count(missing: Sequence[Cell], wanted: int | None, seconds: float, rules: Rules) -> int:
+    """How many processes to start. A time-out needs one, at the least."""
     if wanted is not None:
         return min(wanted, len(missing))
+    least = 0 if rules.timeout is None else 1
     if len(missing) < 2 or seconds < WORTH_IT:
-        return 0
+        return min(least, len(missing))
     try:
-        processes.dask()
+        dask()
     except MissingExtraError:
         warnings.warn("Dask is not installed, so one core does it all: pip install 'oneword[cluster]'", stacklevel=3)
         return 0
     fit = int(SHARE * physical_memory() / max(cell.estimate_bytes() for cell in missing))
     count = min(len(os.sched_getaffinity(0)), len(missing), fit)
-    return count if count > 1 else 0
+    return count if count > 1 else least
 
 
 def _check_memory(cells: Sequence[Cell], wanted: int | None) -> None:
@@ -289,15 +333,16 @@ def _refuse(cell: Cell, budget: float, whose: str, remedy: str) -> None:
         )
 
 
-def _mention_versions(kept: Iterable[store.Kept]) -> None:
-    ours = dict(store.versions())
-    other = [found.versions for found in kept if dict(found.versions) != ours]
+def _mention_versions(makers: Mapping[str, int]) -> None:
+    ours = dict(making.versions())
+    other = [(json.loads(maker)["versions"], count) for maker, count in makers.items()]
+    other = [(theirs, count) for theirs, count in other if theirs != ours]
     if other:
-        differ = ", ".join(f"{name} {theirs}" for name, theirs in other[0].items() if ours.get(name) != theirs)
+        differ = ", ".join(f"{name} {theirs}" for name, theirs in other[0][0].items() if ours.get(name) != theirs)
         warnings.warn(
-            f"{len(other)} cells were made with {differ} and are kept; numbers may differ in the last bits: "
-            "remove OUT/cells to make them again",
-            stacklevel=3,
+            f"{sum(count for _, count in other)} cells were made with {differ} and are kept; numbers may differ in the "
+            "last bits: remove OUT/cells.sqlite to make them again",
+            stacklevel=4,
         )
 
 
@@ -305,19 +350,10 @@ def _machine() -> dict[str, Any]:
     """What changes from machine to machine is said beside the table, not in it."""
     system, memory = f"{platform.system()} {platform.machine()}", round(physical_memory() / 1e9, 1)
     machine = {"system": system, "cpu": cpu_name(), "cores": os.cpu_count(), "memory_gb": memory}
-    return {"versions": dict(store.versions()), "machine": machine}
+    return {"versions": dict(making.versions()), "machine": machine}
 
 
 def _named(cells: Sequence[Cell], inputs: Mapping[str, Inputs]) -> list[dict[str, str]]:
     """Encoders and corpora, with the versions they had."""
     found = {(what, str(getattr(cell, what)), mark) for cell in cells for what, mark in inputs[cell.key].items()}
     return [{"what": what, "name": name, "version": mark} for what, name, mark in sorted(found)]
-
-
-def cpu_name() -> str:
-    """What the machine calls its processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,235 @@
+"""Where workers are: processes of this machine, a Dask scheduler of one's own, or jobs of a batch system.
+
+All three end in the same thing, a way to connect to a scheduler (`Connect`), which can be used again when the
+connection was lost. Nothing of Dask's own shows on the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+from oneword.checks import described, shown
+from oneword.errors import ClusterError, FileFormatError, RangeError
+from oneword.experiments.jobs import THREADS, Jobs, read_jobs
+from oneword.files import read_named
+from oneword.text.sources import Package
+
+Client = Any  # distributed.Client
+Connect = Callable[[float], Client]  # within so many seconds; raises ClusterError
+
+# Before a worker starts, so that its libraries find them.
+_ENVIRONMENT = {
+    **dict.fromkeys(THREADS, "1"),
+    "TOKENIZERS_PARALLELISM": "false",
+    "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical",
+}
+_CONFIGURATION: dict[str, Any] = {
+    "distributed.scheduler.worker-ttl": None,  # a long computation is no sign of death
+    "distributed.scheduler.http.routes": [],  # dashboard off: there is nothing to be seen
+    "distributed.worker.http.routes": [],
+    "distributed.comm.timeouts.connect": "60s",  # a loaded machine is slow to start processes
+    # Dask has freed memory given back at once; fetching it anew for every step took more than half of the time.
+    "distributed.nanny.pre-spawn-environ": {
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 31),
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
+    },
+    # Memory was checked before: a worker that waits or spills would only be slower, and never done.
+    **{f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")},
+}
+_SILENT = logging.CRITICAL + 1
+_LARGEST = 1 << 20  # bytes of a scheduler file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A Dask scheduler of one's own, reached in one of three ways.
+
+    | field | meaning |
+    |---|---|
+    | `address` | tcp://host:port or tls://host:port |
+    | `scheduler_file` | the file that `dask scheduler --scheduler-file` writes |
+    | `jobqueue` | a TOML file that says which jobs to start in a batch system (docs/howto/cluster.md) |
+    | `tls_ca`, `tls_cert`, `tls_key` | PEM files, all three, for a scheduler that speaks TLS |
+
+    Raises RangeError unless it is exactly one of the first three, and all or none of the last three.
+    """
+
+    address: str | None = None
+    scheduler_file: Path | None = None
+    jobqueue: Path | None = None
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+    def __post_init__(self) -> None:
+        ways = [name for name in ("address", "scheduler_file", "jobqueue") if getattr(self, name) is not None]
+        if len(ways) != 1:
+            got = " and ".join(ways) or "none"
+            raise RangeError(f"expected one way to a cluster (address, scheduler file or job queue), got {got}")
+        if self.address is not None and not isinstance(self.address, str):
+            raise RangeError(f"expected the address of a scheduler as a text, got {shown(self.address)}")
+        given = [path is not None for path in self._tls]
+        if any(given) and not all(given):
+            raise RangeError(f"expected three files for TLS (authority, certificate, key), got {sum(given)}: give all")
+        if any(given) and self.jobqueue is not None:
+            raise RangeError("expected TLS files with an address or a scheduler file only: dask-jobqueue makes its own")
+
+    @property
+    def name(self) -> str:
+        """For messages and for run.json."""
+        return self.address or str(self.scheduler_file or self.jobqueue)
+
+    @property
+    def _tls(self) -> tuple[Path | None, ...]:
+        return self.tls_ca, self.tls_cert, self.tls_key
+
+    def security(self) -> Any:
+        """Dask's own object for TLS; None without it."""
+        if self.tls_ca is None:
+            return None
+        for path in self._tls:
+            assert path is not None
+            try:
+                read_named(path, _LARGEST)
+            except OSError as error:
+                raise FileFormatError(f"expected a PEM file for TLS, got {path} ({error.strerror})") from None
+        names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+        files = {name: str(path) for name, path in zip(names, self._tls, strict=True)}
+        return dask().Security(require_encryption=True, **files)
+
+    def find_address(self) -> str:
+        """The address, read anew from the scheduler file: a scheduler that was started again may have another one."""
+        if self.address is not None:
+            return self.address
+        assert self.scheduler_file is not None
+        try:
+            address = json.loads(read_named(self.scheduler_file, _LARGEST))["address"]
+        except OSError as error:
+            raise ClusterError(
+                f"expected the file of a scheduler, got {self.scheduler_file} ({error.strerror}): "
+                f"start one with `dask scheduler --scheduler-file {self.scheduler_file}`"
+            ) from None
+        except (ValueError, KeyError, TypeError):
+            got = f"{self.scheduler_file}, which has no address"
+            raise ClusterError(f"expected the file of a scheduler, got {got}") from None
+        return str(address)
+
+
+def dask(module: str = "distributed") -> Any:
+    """A module of Dask, which is an extra."""
+    return Package(module.replace("_", "-"), module, "cluster").imported()
+
+
+@contextmanager
+def local_workers(count: int) -> Iterator[Connect]:
+    """So many processes of one thread each on this machine, bound to 127.0.0.1."""
+    with _environment(), _silence():
+        distributed = dask()
+        with dask("dask").config.set(_CONFIGURATION), ExitStack() as stack:
+            try:
+                with _interrupts_held():
+                    cluster = distributed.LocalCluster(
+                        n_workers=count,
+                        threads_per_worker=1,
+                        processes=True,
+                        host="127.0.0.1",
+                        dashboard_address=None,
+                        # Without a port it would be 8787, which another run may have.
+                        scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                        memory_limit=None,
+                        silence_logs=_SILENT,
+                    )
+                    stack.enter_context(cluster)
+            except (RuntimeError, OSError, TimeoutError) as error:
+                remedy = "use workers=0 or, in a script, put the call under `if __name__ == '__main__':`"
+                none = f"none ({described(error)})"
+                raise ClusterError(f"expected {count} worker processes, got {none}: {remedy}") from None
+            yield lambda patience: distributed.Client(cluster, set_as_default=False)
+
+
+@contextmanager
+def workers_of(cluster: Cluster) -> Iterator[Connect]:
+    """The workers of somebody's own scheduler; jobs of a batch system are started, and ended with the context."""
+    with _silence():
+        distributed = dask()
+        if cluster.jobqueue is not None:
+            with _environment(), dask("dask").config.set(_CONFIGURATION), _started(read_jobs(cluster.jobqueue)) as own:
+                yield lambda patience: distributed.Client(own, set_as_default=False)
+            return
+        security = cluster.security()
+
+        def connect(patience: float) -> Client:
+            address = cluster.find_address()
+            try:
+                return distributed.Client(address, timeout=patience, security=security, set_as_default=False)
+            except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+                got = f"none ({described(error)})"
+                raise ClusterError(f"expected a Dask scheduler at {shown(address)}, got {got}") from None
+
+        yield connect
+
+
+@contextmanager
+def _started(jobs: Jobs) -> Iterator[Any]:
+    """A scheduler in this process, and jobs whose workers connect to it."""
+    dask("dask_jobqueue")
+    module, kind = jobs.place
+    try:
+        cluster = getattr(import_module(module), kind)(**jobs.options(), silence_logs=_SILENT)
+        cluster.scale(jobs=jobs.jobs)
+    except (TypeError, ValueError, OSError, RuntimeError) as error:
+        raise ClusterError(f"expected {jobs.jobs} jobs of {jobs.system}, got none ({described(error)})") from None
+    with cluster:
+        yield cluster
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Workers inherit what is set here, also those that replace a dead one; afterwards all is as it was."""
+    before = dict(os.environ)
+    os.environ.update(_ENVIRONMENT)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Threads and processes that begin in here never see Ctrl-C, which a terminal sends to all of them: only this one
+    does, after it, and ends them in good order."""
+    resource_tracker.ensure_running()  # it would begin in here otherwise, and let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Dask gives loggers below its own levels of their own, so all of them are silenced."""
+    dask()  # which makes them
+    tops = ("distributed", "tornado", "asyncio")
+    names = [*tops, *(name for name in logging.root.manager.loggerDict if name.startswith("distributed."))]
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(_SILENT)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
