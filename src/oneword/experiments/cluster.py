@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,8 +31,8 @@ Connect = Callable[[float], Client]  # within so many seconds; raises ClusterErr
 _ENVIRONMENT = {
     **dict.fromkeys(THREADS, "1"),
     "TOKENIZERS_PARALLELISM": "false",
-    "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical",
 }
+_QUIET = {"DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical"}
 _CONFIGURATION: dict[str, Any] = {
     "distributed.scheduler.worker-ttl": None,  # a long computation is no sign of death
     "distributed.scheduler.http.routes": [],  # dashboard off: there is nothing to be seen
@@ -133,7 +133,7 @@ def dask(module: str = "distributed") -> Any:
 @contextmanager
 def local_workers(count: int) -> Iterator[Connect]:
     """So many processes of one thread each on this machine, bound to 127.0.0.1."""
-    with _environment(), _silence():
+    with _environment(_QUIET), _silence():
         distributed = dask()
         with dask("dask").config.set(_CONFIGURATION), ExitStack() as stack:
             try:
@@ -186,18 +186,20 @@ def _started(jobs: Jobs) -> Iterator[Any]:
     module, kind = jobs.place
     try:
         cluster = getattr(import_module(module), kind)(**jobs.options(), silence_logs=_SILENT)
-        cluster.scale(jobs=jobs.jobs)
     except (TypeError, ValueError, OSError, RuntimeError) as error:
         raise ClusterError(f"expected {jobs.jobs} jobs of {jobs.system}, got none ({described(error)})") from None
-    with cluster:
+    try:  # `with` would wait for jobs that may be in a queue for hours
+        cluster.scale(jobs=jobs.jobs)
         yield cluster
+    finally:
+        cluster.close(timeout=30)
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(more: Mapping[str, str] | None = None) -> Iterator[None]:
     """Workers inherit what is set here, also those that replace a dead one; afterwards all is as it was."""
     before = dict(os.environ)
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(_ENVIRONMENT | dict(more or {}))
     try:
         yield
     finally:
