@@ -137,7 +137,6 @@ class KeyedProbe(Probe, ABC):
 class _Places(NamedTuple):
     """What changing one row i in each of b candidates needs, whatever the new words are."""
 
-    i: Int[Tensor, " b"]
     own: Int[Tensor, "b 1"]
     x: Float[Tensor, "b d"]
     o: Float[Tensor, "b d"]
@@ -187,6 +186,7 @@ class AttentionProbe(KeyedProbe):
         return apply(y.reshape(len(i), -1), i.reshape(-1), self)
 
     def value_and_gradient(self, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+        check_candidates(self.X, y, i)  # before anything is made of i
         if i.ndim == 2 and i.shape[1] > 1:
             return super().value_and_gradient(y, i)
         return self.slope_at(i)(y)
@@ -208,7 +208,7 @@ class AttentionProbe(KeyedProbe):
         around = self._around(i)
         pairs = around.sharp_pairs(len(i)) if self.score.normalised else None
         sharp = None if pairs is None else (*pairs, around.outputs[pairs[1]])
-        return _Places(i, i[:, None], self.X[i], self.O[i], around, sharp)
+        return _Places(i[:, None], self.X[i], self.O[i], around, sharp)
 
     def _one_row(
         self, y: Float[Tensor, "b d"], at: _Places, need_gradient: bool
