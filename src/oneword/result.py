@@ -77,7 +77,7 @@ class Sensitivity:
     @property
     def word(self) -> str:
         """The changed word, or the changed words in the order of the text."""
-        names = self.per_word.set_index("position")["word"]
+        names = dict(zip(self.per_word["position"].tolist(), self.per_word["word"].tolist(), strict=True))
         return " ".join(str(names[i]) for i in sorted(self.positions))
 
     @property

@@ -18,7 +18,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -26,7 +26,16 @@ from jaxtyping import Float, Int
 from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
-from oneword.maps.base import SHORT, Probe, check_candidates, check_matches, check_scores, feature_norm, frobenius
+from oneword.maps.base import (
+    SHORT,
+    Probe,
+    Slope,
+    check_candidates,
+    check_matches,
+    check_scores,
+    feature_norm,
+    frobenius,
+)
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore
 
@@ -125,6 +134,16 @@ class KeyedProbe(Probe, ABC):
         return self.mean_key.expand(len(i), 1, i.shape[1], len(self.mean_key))
 
 
+class _Places(NamedTuple):
+    """What changing one row i in each of b candidates needs, whatever the new words are."""
+
+    own: Int[Tensor, "b 1"]
+    x: Float[Tensor, "b d"]
+    o: Float[Tensor, "b d"]
+    around: LeaveOneOut
+    sharp: tuple[Tensor, Tensor, Tensor] | None  # (candidate, row j), and o_j⁻, where word i has most of the attention
+
+
 @final
 class AttentionProbe(KeyedProbe):
     """φ.at(X) for attention with a grouped score: a candidate costs O(nd + d²)."""
@@ -136,6 +155,7 @@ class AttentionProbe(KeyedProbe):
         super().__init__(phi, X)
         self.kinked, self.W_symmetric = phi.score.kinked, phi.W_symmetric
         self._only: LeaveOneOut | None = None
+        self._keys_outputs, self._zero = self.table[: 2 * self.n].mT, X.new_zeros(())
 
     @cached_property
     def without(self) -> LeaveOneOut:
@@ -166,75 +186,92 @@ class AttentionProbe(KeyedProbe):
         return apply(y.reshape(len(i), -1), i.reshape(-1), self)
 
     def value_and_gradient(self, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
-        check_candidates(self.X, y, i)
+        check_candidates(self.X, y, i)  # before anything is made of i
         if i.ndim == 2 and i.shape[1] > 1:
             return super().value_and_gradient(y, i)
-        value, gradient = self._one_row(y.detach().reshape(len(i), -1), i.reshape(-1), need_gradient=True)
-        assert gradient is not None
-        return value, gradient.reshape(y.shape)
+        return self.slope_at(i)(y)
+
+    def slope_at(self, i: Tensor) -> Slope:
+        if i.ndim == 2 and i.shape[1] > 1:
+            return super().slope_at(i)
+        places = self._places(i.reshape(-1))
+
+        def slope(y: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+            check_candidates(self.X, y, i)
+            value, gradient = self._one_row(y.detach().reshape(len(i), -1), places, need_gradient=True)
+            assert gradient is not None
+            return value, gradient.view(y.shape)
+
+        return slope
+
+    def _places(self, i: Int[Tensor, " b"]) -> _Places:
+        around = self._around(i)
+        pairs = around.sharp_pairs(len(i)) if self.score.normalised else None
+        sharp = None if pairs is None else (*pairs, around.outputs[pairs[1]])
+        return _Places(i[:, None], self.X[i], self.O[i], around, sharp)
 
     def _one_row(
-        self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"], need_gradient: bool
+        self, y: Float[Tensor, "b d"], at: _Places, need_gradient: bool
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b d"] | None]:
-        """The squared change, and its gradient by hand: one GEMM in, one GEMM out, nothing kept in between."""
-        X, n = self.X, self.n
-        x = X[i]
+        """The squared change, and its gradient by hand: one GEMM in, one GEMM out, nothing kept in between.
+
+        For a short text calling an operation takes longer than doing it, so there are as few as possible.
+        """
+        n, score, own, x, around, sharp = self.n, self.score, at.own, at.x, at.around, at.sharp
         D = y - x
-        DK, DO = (D @ self.table[: 2 * n].mT).split(n, 1)
-        own = i[:, None]
+        DT = torch.mm(D, self._keys_outputs)
 
         # Rows j ≠ i; row i is void and adds nothing.
-        around = self._around(i)
         p, rest, spare, beta2 = around.share, around.rest, around.spare, around.beta2
-        s = around.score + DK
-        q = self.score.share(self.score.mass(s), rest)
-        pairs = around.sharp_pairs(len(i))
-        if not self.score.normalised:
+        s, DO = around.score + DT[:, :n], DT[:, n:]
+        q = score.share(score.mass(s), rest)
+        if not score.normalised:
             DO = torch.zeros_like(DO)
-        elif pairs is not None:
-            b, j = pairs
-            o = around.outputs[j]
-            DO = DO.index_put((b, j), (D[b] * o).sum(1))
+        elif sharp is not None:
+            b, j, o = sharp
+            DO.index_put_((b, j), (D[b] * o).sum(1))
         Dx, DD = (D * x).sum(1, keepdim=True), D.square().sum(1, keepdim=True)
         u = (Dx - DO) / spare  # β_j · Δ
         rise, qq = q - p, q.square()
         turn = q * rise
-        rows = rise.square() * beta2 + 2 * turn * u + qq * DD
-        if not self.score.normalised:
+        rows = (rise.square() * beta2).add_(turn * u, alpha=2).add_(qq * DD)
+        if not score.normalised:
             rows = around.between(rows, q, x, y, DD)
 
-        t, a, yW, moved = self._changed_row(y, i)
-        h = moved - self.O[i]
+        t, a, yW, moved, a_own = self._changed_row(y, D, own)
+        h = moved - at.o
         value = rows.sum(1) + h.square().sum(1)
         if not need_gradient:
             return value, None
 
-        by_q = (rise * beta2 + (q + rise) * u + q * DD) * self.score.slope(s, q, rest)
-        by_o = -turn / spare
-        by_a = (h @ X.mT).scatter_add_(1, own, (h * D).sum(1, keepdim=True))
-        by_t = self.score.pull(a, t, by_a)
-        half = qq.sum(1, keepdim=True) * D + a.gather(1, own) * h + 2 * by_t.gather(1, own) * yW
+        by_q = (rise * beta2).add_((q + rise).mul_(u)).add_(q * DD).mul_(score.slope(s, q, rest))
+        by_o = turn.neg_().div_(spare)
+        by_a = torch.mm(h, self.X.mT).scatter_add_(1, own, (h * D).sum(1, keepdim=True))
+        by_t = score.pull(a, t, by_a)
+        half = (qq.sum(1, keepdim=True) * D).add_(a_own * h).add_(by_t.gather(1, own) * yW, alpha=2)
         half -= by_o.sum(1, keepdim=True) * x
-        if not self.score.normalised:
+        if not score.normalised:
             by_o = torch.zeros_like(by_o)
-        elif pairs is not None:
+        elif sharp is not None:
             half.index_add_(0, b, by_o[b, j][:, None] * o)
-            by_o = by_o.index_put((b, j), by_o.new_zeros(()))
-        half += torch.cat([by_q, by_o, by_t.scatter(1, own, 0)], 1) @ self.table
-        return value, 2 * half
+            by_o.index_put_((b, j), self._zero)
+        half += torch.mm(torch.cat([by_q, by_o, by_t.scatter_(1, own, 0)], 1), self.table)
+        return value, half.mul_(2)
 
     def _changed_row(
-        self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n"], Float[Tensor, "b d"], Float[Tensor, "b d"]]:
-        """Row i, all of whose scores are new: scores, weights, yW (symmetrised) and output.
+        self, y: Float[Tensor, "b d"], D: Float[Tensor, "b d"], own: Int[Tensor, "b 1"]
+    ) -> tuple[
+        Float[Tensor, "b n"], Float[Tensor, "b n"], Float[Tensor, "b d"], Float[Tensor, "b d"], Float[Tensor, "b 1"]
+    ]:
+        """Row i, all of whose scores are new: scores, weights, yW (symmetrised), output, and weight of the new word.
 
         The scores come from y itself: near y = 0, S + ΔQ would be mere rounding, which a normalised ReLU blows up.
         """
-        own = i[:, None]
         yW = y @ self.W_symmetric
-        t = (y @ self.Q.mT).scatter(1, own, (yW * y).sum(1, keepdim=True))
+        t = (y @ self.Q.mT).scatter_(1, own, (yW * y).sum(1, keepdim=True))
         a = self.score.attend(t)
-        return t, a, yW, a @ self.X + a.gather(1, own) * (y - self.X[i])
+        a_own = a.gather(1, own)
+        return t, a, yW, a @ self.X + a_own * D, a_own
 
     def inner(self, y: Tensor, i: Tensor, u: Tensor) -> Float[Tensor, " b"]:
         check_candidates(self.X, y, i)
@@ -252,13 +289,13 @@ class AttentionProbe(KeyedProbe):
             b, j = pairs
             beta_u = beta_u.index_put((b, j), ((self.X[i[b]] - around.outputs[j]) * U[j]).sum(1))
         rows = before + (q - around.share) * beta_u + q * (D @ U.mT)
-        _, _, _, moved = self._changed_row(y, i)
+        _, _, _, moved, _ = self._changed_row(y, D, i[:, None])
         return rows.scatter(1, i[:, None], (moved * U[i]).sum(1, keepdim=True)).sum(1)
 
     def attention(self, y: Float[Tensor, "b d"], i: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
-        _, a, _, _ = self._changed_row(y, i)
-        q = self._shares((y - self.X[i]) @ self.K.mT, self._around(i))
-        return q.scatter(1, i[:, None], a.gather(1, i[:, None]))
+        own, D = i[:, None], y - self.X[i]
+        _, _, _, _, a_own = self._changed_row(y, D, own)
+        return self._shares(D @ self.K.mT, self._around(i)).scatter(1, own, a_own)
 
     def _shares(self, DK: Float[Tensor, "b n"], around: LeaveOneOut) -> Float[Tensor, "b n"]:
         """q: the attention of the rows j ≠ i on the changed word."""
@@ -312,7 +349,7 @@ class _OneRowChange(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, i: Tensor, probe: AttentionProbe) -> Tensor:
-        value, gradient = probe._one_row(y, i, need_gradient=ctx.needs_input_grad[0])
+        value, gradient = probe._one_row(y, probe._places(i), need_gradient=ctx.needs_input_grad[0])
         if gradient is not None:
             ctx.save_for_backward(gradient)
         return value

@@ -32,6 +32,8 @@ from oneword.errors import (
 from oneword.sets.constraints import Ball, Constraint
 from oneword.text.context import Context, check_text
 
+Slope = Callable[[Tensor], tuple[Float[Tensor, " b"], Tensor]]  # new rows ↦ `change2` and its gradient
+
 SHORT = 64  # words; up to here a text is searched from more starts, which cost little
 
 
@@ -82,6 +84,10 @@ class Probe(ABC):
                 raise DTypeError("expected a map that can be differentiated, got features without a gradient")
             (gradient,) = torch.autograd.grad(value.sum(), y)
         return value.detach(), gradient
+
+    def slope_at(self, i: Tensor) -> Slope:
+        """`value_and_gradient` of many batches that all change the rows i; Probes prepare here what i alone decides."""
+        return lambda y: self.value_and_gradient(y, i)
 
     def allowed(self, within: Constraint | None) -> Constraint:
         """The set that was asked for, if it makes sense for these words; for None the paper's ball ‖Δ‖ ≤ √d."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from torch import Tensor
 
 from oneword.checks import number, whole_number
-from oneword.errors import RangeError, ShapeError
+from oneword.errors import DTypeError, RangeError, ShapeError
 from oneword.maps.activations import Activation, activation
-from oneword.maps.base import FeatureMap, Probe, check_candidates, check_matches, check_tensor, feature_norm
+from oneword.maps.base import FeatureMap, Probe, Slope, check_candidates, check_matches, check_tensor, feature_norm
 from oneword.maps.blocks import Blocks, bands, check_sizes, gaussian_scale
 from oneword.maps.jacobian import leading_eigenvectors
 from oneword.memory import check_memory
@@ -224,6 +224,21 @@ class LoneWordFeatures(LayeredFeatures):
         return LayeredProbe(self, X, self._preactivation(X), {self.only: self.block}, only=(self.only,))
 
 
+class _Slot(NamedTuple):
+    """One changed row of each candidate; those that change the same row go through its block together."""
+
+    order: Int[Tensor, " b"]  # of the candidates, by their rows
+    back: Int[Tensor, " b"]
+    rows: list[int]
+    counts: list[int]
+
+    @classmethod
+    def of(cls, rows: Int[Tensor, " b"]) -> _Slot:
+        order = rows.argsort(stable=True)
+        each, counts = rows.unique(return_counts=True)
+        return cls(order, order.argsort(), each.tolist(), counts.tolist())
+
+
 @final
 class LayeredProbe(Probe):
     """RF or DRF prepared at one text; blocks that are not `held` are redrawn at every call."""
@@ -263,18 +278,50 @@ class LayeredProbe(Probe):
     def preactivations(self, y: Tensor, i: Tensor) -> Float[Tensor, "b k"]:
         """z of the changed texts."""
         check_candidates(self.X, y, i)
+        return self._moved(y - self.X[i], self._slots(i))
+
+    def _slots(self, i: Tensor) -> list[_Slot]:
         if self.only is not None and bool((i != self.only[0]).any()):
             raise RangeError(
                 f"expected changes of position {self.only[0]} only, got {i.unique().tolist()}: use the map itself"
             )
-        D = (y - self.X[i]).reshape(len(i), -1, self.d)  # (b, m, d)
-        z = self.z
-        for slot, rows in enumerate(i.reshape(len(i), -1).unbind(1)):  # candidates that change the same row together
-            order = rows.argsort(stable=True)
-            members = D[order, slot].split(rows.unique(return_counts=True)[1].tolist())
-            moved = [part @ self.block(row).mT for row, part in zip(rows.unique().tolist(), members, strict=True)]
-            z = z + torch.cat(moved)[order.argsort()]
+        return [_Slot.of(rows) for rows in i.reshape(len(i), -1).unbind(1)]
+
+    def _moved(self, D: Tensor, slots: list[_Slot]) -> Float[Tensor, "b k"]:
+        """z where the rows of the slots have changed by D."""
+        D, z = D.reshape(len(D), -1, self.d), self.z  # (b, m, d)
+        for k, slot in enumerate(slots):
+            members = D[slot.order, k].split(slot.counts)
+            moved = [part @ self.block(row).mT for row, part in zip(slot.rows, members, strict=True)]
+            z = z + torch.cat(moved)[slot.back]
         return z
+
+    def value_and_gradient(self, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+        check_candidates(self.X, y, i)  # before anything is made of i
+        return self.slope_at(i)(y)
+
+    def slope_at(self, i: Tensor) -> Slope:
+        """By hand but for the activations: the first layer is linear, and takes most of the operations."""
+        x, slots = self.X[i], self._slots(i)
+
+        def slope(y: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+            check_candidates(self.X, y, i)
+            z = self._moved(y.detach() - x, slots).requires_grad_(True)
+            with torch.enable_grad():
+                features = self.phi.above(z)
+            change = features.detach() - self.clean
+            value = change.square().sum(1)
+            if not features.requires_grad:  # a constant activation
+                raise DTypeError("expected a map that can be differentiated, got features without a gradient")
+            (by_z,) = torch.autograd.grad(features, z, 2 * change)
+            parts = []
+            for slot in slots:
+                members = by_z[slot.order].split(slot.counts)
+                back = [part @ self.block(row) for row, part in zip(slot.rows, members, strict=True)]
+                parts.append(torch.cat(back)[slot.back])
+            return value, torch.stack(parts, 1).view(y.shape)
+
+        return slope
 
     def features(self, y: Tensor, i: Tensor) -> Float[Tensor, "b k"]:
         return self.phi.above(self.preactivations(y, i))

@@ -161,13 +161,15 @@ def _climb(land: Landscape, rows: Rows, y: Batch, search: Ascent, progress: Prog
     rounding = 4 * torch.finfo(y.dtype).eps
     begin, best_y = y, y.clone()
     best = torch.full(y.shape[:2], -torch.inf, dtype=y.dtype, device=y.device)
+    slope = land.slope(rows, y.shape[1])
     for step in range(search.steps):
         if step in (search.steps // 4, search.steps // 2) and step:
             stay = max(search.keep + 1, -(-y.shape[1] // 3))  # the best ones, and the first
             rank = best.index_fill(1, best.new_zeros(1, dtype=torch.long), torch.inf)  # the first start always goes on
             order = rank.argsort(dim=1, descending=True, stable=True)[:, :stay]
             best, best_y, y, begin = (pick(t, order) for t in (best, best_y, y, begin))
-        value, gradient = land.with_gradient(rows, y)
+            slope = land.slope(rows, y.shape[1])
+        value, gradient = slope(y)
         # A set of rows that has come to rest stays there, whatever the others do.
         rising = (value > best * (1 + rounding)).any(1)
         best, best_y = larger(best, best_y, value, y)
@@ -182,8 +184,10 @@ def _climb(land: Landscape, rows: Rows, y: Batch, search: Ascent, progress: Prog
 def _lone(land: Landscape, rows: Rows, y: Float[Tensor, "1 1 m d"], steps: int) -> Candidates:
     """One start of one set."""
 
+    slope = land.gradients.slope_at(land.probe, rows)
+
     def with_slope(at: Tensor) -> tuple[float, Tensor]:
-        value, gradient = land.gradients.at(land.probe, at[None], rows)
+        value, gradient = slope(at[None])
         return float(value), gradient[0]
 
     top, where = climb_to_fixed_point(with_slope, land.probe.X[rows[0]], y[0, 0], land.within, steps)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from oneword.checks import whole_number
 from oneword.errors import NonFiniteError, RangeError
-from oneword.maps.base import Probe
+from oneword.maps.base import Probe, Slope
 from oneword.progress import Progress, silent
 from oneword.sets.constraints import Constraint
 
@@ -166,6 +166,14 @@ class Gradients:
 
     def at(self, probe: Probe, y: Tensor, i: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
         """`probe.value_and_gradient`."""
-        value, gradient = probe.value_and_gradient(y, i)
-        self.seen = self.seen or bool(gradient.any())
-        return value, gradient
+        return self.watched(probe.value_and_gradient(y, i))
+
+    def slope_at(self, probe: Probe, i: Tensor) -> Slope:
+        """`probe.slope_at`."""
+        slope = probe.slope_at(i)
+        return lambda y: self.watched(slope(y))
+
+    def watched(self, found: tuple[Float[Tensor, " b"], Tensor]) -> tuple[Float[Tensor, " b"], Tensor]:
+        """Values and gradients as they are."""
+        self.seen = self.seen or bool(found[1].any())
+        return found

@@ -7,8 +7,6 @@ are almost as high, so the best candidates are shaken, less each time, and climb
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import torch
 
@@ -91,7 +89,8 @@ def _up(land: Landscape, rows: Rows, start: Candidates, steps: int, widest: floa
     x, steps, found = land.probe.X[rows][:, None].expand_as(start.y), max(1, steps), []
     keep = min(0.9, max(0.0, 1 - 8 / steps))
     for some, _ in land.in_parts(rows):
-        slope, begin = partial(land.near(rows[some]).with_gradient, rows[some]), start.sets(some)
+        begin = start.sets(some)
+        slope = land.near(rows[some]).slope(rows[some], begin.y.shape[1])
         best, best_y, _ = climb(
             slope, x[some], begin.y, begin.value, land.within, steps=steps, keep=keep, first=widest, last=_LAST_STEP
         )

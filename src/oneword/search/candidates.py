@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from oneword.maps.base import Probe
+from oneword.maps.base import Probe, Slope
 from oneword.memory import batch_size
 from oneword.progress import Progress, part, silent
 from oneword.random import stream
@@ -111,11 +111,27 @@ class Landscape:
         x = self.probe.X[rows][:, None].expand_as(known)
         return torch.cat([self.within.toward(x, known), self.random_words(rows, random, "start")], 1)
 
-    def with_gradient(self, rows: Rows, y: Batch) -> tuple[Float[Tensor, "p s"], Batch]:
-        """`change2` of s candidates for each set of rows, and its gradient."""
-        parts = [self.gradients.at(self.probe, a, b) for a, b in self.batches(*flattened(rows, y))]
-        values, uphill = zip(*parts, strict=True)
-        return torch.cat(values).view(y.shape[:2]), torch.cat(uphill).view(y.shape)
+    def slope(self, rows: Rows, count: int) -> Slope:
+        """`change2` of `count` candidates for each set of rows and its gradient, as a function of the candidates."""
+        i = repeated(rows, count)
+        if len(i) <= self._at_once(rows.shape[1]):
+            climb = self.gradients.slope_at(self.probe, i)
+        else:  # what a Probe prepares for one batch takes as much memory as a batch may
+            climb = self._in_batches(i)
+
+        def slope(y: Batch) -> tuple[Float[Tensor, "p s"], Batch]:
+            values, uphill = climb(y.flatten(0, 1))
+            # Contiguous: the order of the entries in memory decides in which order they are summed up.
+            return values.view(y.shape[:2]), uphill.contiguous().view(y.shape)
+
+        return slope
+
+    def _in_batches(self, i: Int[Tensor, "b m"]) -> Slope:
+        def slope(y: Float[Tensor, "b m d"]) -> tuple[Float[Tensor, " b"], Float[Tensor, "b m d"]]:
+            values, uphill = zip(*(self.gradients.at(self.probe, a, b) for a, b in self.batches(y, i)), strict=True)
+            return torch.cat(values), torch.cat(uphill)
+
+        return slope
 
     def value(self, rows: Rows, y: Batch) -> Float[Tensor, "p s"]:
         """`change2` of s candidates for each set of rows."""
@@ -127,8 +143,12 @@ class Landscape:
 
     def batches(self, y: Float[Tensor, "b m d"], *more: Tensor) -> list[tuple[Tensor, ...]]:
         """Candidates, and what else there is for each of them, in parts that fit into memory."""
-        size = batch_size(self.probe.bytes_per_candidate(y.shape[1]), self.memory)
+        size = self._at_once(y.shape[1])
         return list(zip(*(each.split(size) for each in (y, *more)), strict=True))
+
+    def _at_once(self, m: int) -> int:
+        """How many candidates with m changed rows fit into memory."""
+        return batch_size(self.probe.bytes_per_candidate(m), self.memory)
 
 
 def larger(best: Tensor, best_y: Tensor, value: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,4 +164,9 @@ def pick(values: Tensor, order: Int[Tensor, "p k"]) -> Tensor:
 
 def flattened(rows: Rows, y: Batch) -> tuple[Float[Tensor, "b m d"], Int[Tensor, "b m"]]:
     """All candidates of all sets one after the other, each with its rows."""
-    return y.flatten(0, 1), rows[:, None].expand(y.shape[:3]).flatten(0, 1)
+    return y.flatten(0, 1), repeated(rows, y.shape[1])
+
+
+def repeated(rows: Rows, count: int) -> Int[Tensor, "b m"]:
+    """The rows of each set, once for each of its `count` candidates."""
+    return rows[:, None].expand(-1, count, -1).flatten(0, 1)

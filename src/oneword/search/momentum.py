@@ -51,4 +51,5 @@ def climb(
 
 def along(v: Float[Tensor, "*b m d"]) -> Float[Tensor, "*b m d"]:
     """All rows of a candidate as one unit vector, times √m: on average each row moves by its step."""
-    return unit(v.flatten(-2)).view_as(v) * v.shape[-2] ** 0.5
+    m = v.shape[-2]
+    return unit(v) if m == 1 else unit(v.flatten(-2)).view_as(v) * m**0.5

@@ -40,23 +40,24 @@ def polish(land: Landscape, rows: Rows, candidates: Candidates, steps: int, prog
     x = land.probe.X[rows][:, None].expand_as(y)
     reach = within.reach(x)[..., None]  # (p, s, m, 1)
     step = torch.full_like(reach[..., :1, :], 0.3)
-    value, gradient = near.with_gradient(rows, y)
+    slope = near.slope(rows, y.shape[1])
+    value, gradient = slope(y)
     settled = torch.zeros_like(value, dtype=torch.bool)
     recent = value
     for count in range(1, steps + 1):
         trial = within.project(x, y + step * reach * along(gradient))
-        trial_value, trial_gradient = near.with_gradient(rows, trial)
+        trial_value, trial_gradient = slope(trial)
         up = trial_value > value
-        value = torch.where(up, trial_value, value)
-        y = torch.where(up[..., None, None], trial, y)
-        gradient = torch.where(up[..., None, None], trial_gradient, gradient)
-        step = torch.where(up[..., None, None], step * 1.5, step * 0.4).clamp(max=3.0)
+        value, up = torch.where(up, trial_value, value), up[..., None, None]
+        y, gradient = torch.where(up, trial, y), torch.where(up, trial_gradient, gradient)
+        step = torch.where(up, step * 1.5, step * 0.4).clamp_max_(3.0)
         progress(STAGE, count / steps)
         if count == _TRIAL and y.shape[1] > _FINALISTS:  # by now the better ones show
             order = value.argsort(dim=1, descending=True, stable=True)[:, :_FINALISTS]
             value, y, origin, gradient, step, x, reach, recent = (
                 pick(t, order) for t in (value, y, origin, gradient, step, x, reach, recent)
             )
+            slope = near.slope(rows, _FINALISTS)
         if count % 15 == 0:  # settled: fifteen steps brought less than one part in 10⁶, or the step has vanished
             settled = (value <= recent * (1 + 1e-6)) | (step.flatten(1) < 1e-7)
             step = step * ~settled[..., None, None]  # it stays there, however long the others go on

@@ -79,9 +79,10 @@ class Ball(Constraint):
 
     def project(self, x: Tensor, y: Tensor) -> Tensor:
         r = self.reach(x)[..., None]
-        length = (y - x).norm(dim=-1, keepdim=True)
+        move = y - x
+        length = torch.linalg.vector_norm(move, dim=-1, keepdim=True)
         outside = length > r
-        return torch.where(outside, x + (y - x) * (r / torch.where(outside, length, torch.ones_like(length))), y)
+        return torch.where(outside, x + move * (r / torch.where(outside, length, 1.0)), y)
 
     def sample(self, x: Tensor, count: int, rng: np.random.Generator) -> Tensor:
         return self.toward(x, _gaussian(count, x, rng))
@@ -215,7 +216,7 @@ def constraint(name: str, radius: float | None, d: int) -> Constraint:
 def unit(v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """v/‖v‖, and 0 for 0. Rescaled by the largest entry first: the norm of a tiny gradient would underflow."""
     largest = v.abs().amax(-1, keepdim=True)
-    v = v / torch.where(largest > 0, largest, torch.ones_like(largest))
+    v = v / torch.where(largest > 0, largest, 1.0)
     return v / torch.linalg.vector_norm(v, dim=-1, keepdim=True).clamp_min(0.5)
 
 

@@ -106,10 +106,9 @@ class SensitivityCell(SearchCell):
             phi = phi.alone(only)
         positions = None if only is None else [only]
         found = self._found(phi, drawn.text, quick=self.search == "quick", words=self.changed, positions=positions)
-        at_first = found.per_word.loc[found.per_word["position"] == 0, "value"]
+        values = dict(zip(found.per_word["position"].tolist(), found.per_word["value"].tolist(), strict=True))
         about = {"depth": depth, "changed": self.changed, "positions": self.positions}
-        first = at_first.iloc[0] if len(at_first) else None
-        compared = {"first": first, "baseline": found.baseline, "predicted": self._predicted(depth)}
+        compared = {"first": values.get(0), "baseline": found.baseline, "predicted": self._predicted(depth)}
         beside = self._beside(drawn, phi, found)
         return {**self.common(), **drawn.names(), **about, **searched(found), **compared, **beside}
 

@@ -136,4 +136,4 @@ def unnormalised_relu() -> ReLU:
 
 def _or_one(total: Tensor) -> Tensor:
     """A denominator that turns 0/0 into 0."""
-    return torch.where(total > 0, total, torch.ones_like(total))
+    return torch.where(total > 0, total, 1.0)
