@@ -23,7 +23,7 @@ from oneword.maps.registry import MAPS
 from oneword.result import Sensitivity
 
 # Raised when the same spec comes to mean other numbers: cells of an earlier format are then made again.
-FORMAT = 2
+FORMAT = 3
 
 WORDS = ("gaussian", "clustered", "corpus")
 

@@ -26,6 +26,7 @@ from jaxtyping import Float, Int
 from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
+from oneword.maps import short_texts
 from oneword.maps.base import (
     SHORT,
     Probe,
@@ -38,6 +39,7 @@ from oneword.maps.base import (
 )
 from oneword.maps.leave_one_out import LeaveOneOut
 from oneword.maps.scores import GroupedScore
+from oneword.maps.scores.normalised import Softmax
 
 if TYPE_CHECKING:
     from oneword.maps.attention import AttentionFeatures
@@ -194,6 +196,8 @@ class AttentionProbe(KeyedProbe):
     def slope_at(self, i: Tensor) -> Slope:
         if i.ndim == 2 and i.shape[1] > 1:
             return super().slope_at(i)
+        if self._short:
+            return self._slope_in_loops(i)
         places = self._places(i.reshape(-1))
 
         def slope(y: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
@@ -201,6 +205,29 @@ class AttentionProbe(KeyedProbe):
             value, gradient = self._one_row(y.detach().reshape(len(i), -1), places, need_gradient=True)
             assert gradient is not None
             return value, gradient.view(y.shape)
+
+        return slope
+
+    @property
+    def _short(self) -> bool:
+        """Whether compiled loops are faster than tensors, however many candidates there are."""
+        X = self.X
+        size = X.numel() <= short_texts.MOST and self.d <= short_texts.WIDEST
+        return size and isinstance(self.score, Softmax) and X.dtype == torch.float64 and X.device.type == "cpu"
+
+    def _slope_in_loops(self, i: Tensor) -> Slope:
+        own, around = i.reshape(-1), self._around(i.reshape(-1))
+        lines = (around.score, around.share, around.rest, around.spare, around.beta2)
+        sharp = torch.zeros_like(around.share, dtype=torch.bool) if around.sharp is None else around.sharp
+        outputs = around.outputs if len(around.outputs) else self.O
+        text = (self.X, self.O, self.K, self.Q, self.W_symmetric)
+        arrays = [tensor.detach().contiguous().numpy() for tensor in (own, *text, *lines, sharp, outputs)]
+
+        def slope(y: Tensor) -> tuple[Float[Tensor, " b"], Tensor]:
+            check_candidates(self.X, y, i)
+            candidates = y.detach().reshape(len(own), -1).contiguous().numpy()
+            value, gradient = short_texts.value_and_gradient(candidates, *arrays)
+            return torch.from_numpy(value), torch.from_numpy(gradient).view(y.shape)
 
         return slope
 

@@ -1,0 +1,114 @@
+"""Softmax attention of short texts, one candidate after the other in compiled loops.
+
+For a few words of a few dimensions calling forty tensor operations takes a hundred times as long as doing them. The
+formulas are those of `AttentionProbe._one_row`. No liberties with floating point are taken: whether a kernel was
+compiled or read from the cache must not show in the last bits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oneword.compiled import compiled
+
+MOST = 128  # entries n·d of a text for which loops are faster, however many candidates there are
+WIDEST = 16  # and its largest d
+
+Array = NDArray[np.float64]
+
+
+@compiled()
+def value_and_gradient(
+    y: Array, own: NDArray[np.int64], X: Array, O: Array, K: Array, Q: Array, W: Array,
+    score: Array, share: Array, rest: Array, spare: Array, beta2: Array, sharp: NDArray[np.bool_], outputs: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The squared change of every candidate and its gradient.
+
+    | argument | meaning |
+    |---|---|
+    | `y`, `own` | the new words (b, d) and their rows (b,) |
+    | `X`, `O`, `K`, `Q` | words, outputs, keys and queries of the text (n, d) |
+    | `W` | (W + Wᵀ)/2/√d, of which yᵀWy is the score of the new word on itself |
+    | `score` … `beta2` | as in `LeaveOneOut`, (b, n) or (1, n) |
+    | `sharp`, `outputs` | where β is taken from o_j⁻ (b, n) or (1, n), and o_j⁻ (n, d) |
+    """
+    b, d = y.shape
+    n = len(X)
+    values, gradients = np.zeros(b), np.zeros((b, d))
+    D, h, yW = np.empty(d), np.empty(d), np.empty(d)
+    t, by_a = np.empty(n), np.empty(n)
+    for c in range(b):
+        i, half = own[c], gradients[c]
+        r = c if len(score) > 1 else 0
+        DD = Dx = 0.0
+        for k in range(d):
+            D[k] = y[c, k] - X[i, k]
+            DD += D[k] * D[k]
+            Dx += D[k] * X[i, k]
+        # Rows j ≠ i.
+        value = squares = pulled = 0.0
+        for j in range(n):
+            if j == i:
+                continue
+            out = outputs if sharp[r, j] else O
+            DK = DO = 0.0
+            for k in range(d):
+                DK += D[k] * K[j, k]
+                DO += D[k] * out[j, k]
+            q = 1 / (1 + math.exp(rest[r, j] - (score[r, j] + DK)))
+            rise, u = q - share[r, j], (Dx - DO) / spare[r, j]
+            value += rise * rise * beta2[r, j] + 2 * q * rise * u + q * q * DD
+            squares += q * q
+            by_q = (rise * beta2[r, j] + (q + rise) * u + q * DD) * q * (1 - q)
+            by_o = -q * rise / spare[r, j]
+            pulled += by_o
+            for k in range(d):
+                half[k] += by_q * K[j, k] + by_o * out[j, k]
+        # Row i, all of whose scores are new.
+        largest = -math.inf
+        for j in range(n):
+            t[j] = 0.0
+            for k in range(d):
+                t[j] += Q[j, k] * y[c, k]
+            if j == i:
+                t[j] = 0.0
+                for k in range(d):
+                    yW[k] = 0.0
+                    for l in range(d):
+                        yW[k] += y[c, l] * W[l, k]
+                    t[j] += yW[k] * y[c, k]
+            largest = max(largest, t[j])
+        total = 0.0
+        for j in range(n):
+            t[j] = math.exp(t[j] - largest)  # weights from here on
+            total += t[j]
+        for k in range(d):
+            h[k] = -O[i, k]
+        for j in range(n):
+            t[j] /= total
+            for k in range(d):
+                h[k] += t[j] * X[j, k]
+        hD = 0.0
+        for k in range(d):
+            h[k] += t[i] * D[k]
+            hD += h[k] * D[k]
+            value += h[k] * h[k]
+        mean = 0.0
+        for j in range(n):
+            by_a[j] = hD if j == i else 0.0
+            for k in range(d):
+                by_a[j] += X[j, k] * h[k]
+            mean += t[j] * by_a[j]
+        for k in range(d):
+            half[k] += squares * D[k] + t[i] * h[k] - pulled * X[i, k]
+        for j in range(n):
+            by_t = t[j] * (by_a[j] - mean)
+            for k in range(d):
+                half[k] += 2 * by_t * yW[k] if j == i else by_t * Q[j, k]
+        values[c] = value
+        for k in range(d):
+            half[k] *= 2
+    return values, gradients
