@@ -23,6 +23,7 @@ from benchmarks import (
     attack,
     brackets,
     ceilings,
+    cells,
     first_answer,
     fuzz_inputs,
     fuzz_models,
@@ -75,6 +76,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "reach": reach.measure,
     "laws": _laws,
     "deep_guide": laws.deep_guide,
+    "cells": cells.measure,
     "hostile_inputs": fuzz_inputs.measure,
     "hostile_models": fuzz_models.measure,
 }
