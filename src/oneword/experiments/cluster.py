@@ -117,7 +117,7 @@ class Cluster:
         except OSError as error:
             raise ClusterError(
                 f"expected the file of a scheduler, got {self.scheduler_file} ({error.strerror}): "
-                f"start one with `dask scheduler --scheduler-file {self.scheduler_file}`"
+                "start a scheduler that writes it"
             ) from None
         except (ValueError, KeyError, TypeError):
             got = f"{self.scheduler_file}, which has no address"

@@ -196,6 +196,7 @@ class _Work:
         self.store, self.inputs, self.progress = store, inputs, progress
         self.cells = {cell.key: cell for cell in cells}
         self.cost = {cell.key: cell.estimate_cost() for cell in cells}
+        self.total = sum(self.cost.values())
         self.failed: dict[str, Outcome] = {}
         self._read()
         _mention_versions(self.makers)
@@ -266,8 +267,8 @@ class _Work:
 
     def tell(self) -> None:
         """Report how far it got."""
-        total, ended = sum(self.cost.values()), len(self.done) + len(self.failed)
-        self.progress(f"{ended} of {len(self.cells)} cells", min(1.0, self.ended / total) if total else 1.0)
+        ended = len(self.done) + len(self.failed)
+        self.progress(f"{ended} of {len(self.cells)} cells", min(1.0, self.ended / self.total) if self.total else 1.0)
 
     def _how_far(self, done: int) -> str:
         return f"{done} of {len(self.cells)} cells are done"

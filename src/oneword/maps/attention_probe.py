@@ -217,7 +217,7 @@ class AttentionProbe(KeyedProbe):
 
     def _slope_in_loops(self, i: Tensor) -> Slope:
         own, around = i.reshape(-1), self._around(i.reshape(-1))
-        lines = (around.score, around.share, around.rest, around.spare, around.beta2)
+        lines = (around.score, around.share, around.rest, around.spare)
         sharp = torch.zeros_like(around.share, dtype=torch.bool) if around.sharp is None else around.sharp
         outputs = around.outputs if len(around.outputs) else self.O
         text = (self.X, self.O, self.K, self.Q, self.W_symmetric)
@@ -372,13 +372,14 @@ class AttentionProbe(KeyedProbe):
 
 
 class _OneRowChange(torch.autograd.Function):
-    """`change2` for one row, with the gradient that `_one_row` computes anyway."""
+    """`change2` for one row, with the gradient that `slope_at` computes. Both have the same bits."""
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, i: Tensor, probe: AttentionProbe) -> Tensor:
-        value, gradient = probe._one_row(y, probe._places(i), need_gradient=ctx.needs_input_grad[0])
-        if gradient is not None:
-            ctx.save_for_backward(gradient)
+        if not (ctx.needs_input_grad[0] or probe._short):
+            return probe._one_row(y, probe._places(i), need_gradient=False)[0]
+        value, gradient = probe.slope_at(i)(y)
+        ctx.save_for_backward(gradient)
         return value
 
     @staticmethod

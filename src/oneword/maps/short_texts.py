@@ -1,8 +1,9 @@
 """Softmax attention of short texts, one candidate after the other in compiled loops.
 
-For a few words of a few dimensions calling forty tensor operations takes a hundred times as long as doing them. The
-formulas are those of `AttentionProbe._one_row`. No liberties with floating point are taken: whether a kernel was
-compiled or read from the cache must not show in the last bits.
+For a few words of a few dimensions calling forty tensor operations takes a hundred times as long as doing them. Here a
+row that moves is a vector, of which the norm is taken: that is as cheap as the inner products of `AttentionProbe`, and
+nothing cancels. No liberties with floating point are taken: whether a kernel was compiled or read from the cache must
+not show in the last bits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 @compiled()
 def value_and_gradient(
     y: Array, own: NDArray[np.int64], X: Array, O: Array, K: Array, Q: Array, W: Array,
-    score: Array, share: Array, rest: Array, spare: Array, beta2: Array, sharp: NDArray[np.bool_], outputs: Array,
+    score: Array, share: Array, rest: Array, spare: Array, sharp: NDArray[np.bool_], outputs: Array,
 ) -> tuple[Array, Array]:  # fmt: skip
     """The squared change of every candidate and its gradient.
 
@@ -32,41 +33,38 @@ def value_and_gradient(
     | `y`, `own` | the new words (b, d) and their rows (b,) |
     | `X`, `O`, `K`, `Q` | words, outputs, keys and queries of the text (n, d) |
     | `W` | (W + Wᵀ)/2/√d, of which yᵀWy is the score of the new word on itself |
-    | `score` … `beta2` | as in `LeaveOneOut`, (b, n) or (1, n) |
+    | `score` … `spare` | as in `LeaveOneOut`, (b, n) or (1, n) |
     | `sharp`, `outputs` | where β is taken from o_j⁻ (b, n) or (1, n), and o_j⁻ (n, d) |
     """
     b, d = y.shape
     n = len(X)
     values, gradients = np.zeros(b), np.zeros((b, d))
-    D, h, yW = np.empty(d), np.empty(d), np.empty(d)
+    D, moved, h, yW = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     t, by_a = np.empty(n), np.empty(n)
     for c in range(b):
         i, half = own[c], gradients[c]
         r = c if len(score) > 1 else 0
-        DD = Dx = 0.0
         for k in range(d):
             D[k] = y[c, k] - X[i, k]
-            DD += D[k] * D[k]
-            Dx += D[k] * X[i, k]
-        # Rows j ≠ i.
-        value = squares = pulled = 0.0
+        # Rows j ≠ i, which move by (q − p)β + qΔ.
+        value = 0.0
         for j in range(n):
             if j == i:
                 continue
             out = outputs if sharp[r, j] else O
-            DK = DO = 0.0
+            DK = 0.0
             for k in range(d):
                 DK += D[k] * K[j, k]
-                DO += D[k] * out[j, k]
             q = 1 / (1 + math.exp(rest[r, j] - (score[r, j] + DK)))
-            rise, u = q - share[r, j], (Dx - DO) / spare[r, j]
-            value += rise * rise * beta2[r, j] + 2 * q * rise * u + q * q * DD
-            squares += q * q
-            by_q = (rise * beta2[r, j] + (q + rise) * u + q * DD) * q * (1 - q)
-            by_o = -q * rise / spare[r, j]
-            pulled += by_o
+            rise, by_q = q - share[r, j], 0.0
             for k in range(d):
-                half[k] += by_q * K[j, k] + by_o * out[j, k]
+                beta = (X[i, k] - out[j, k]) / spare[r, j]
+                moved[k] = rise * beta + q * D[k]
+                value += moved[k] * moved[k]
+                by_q += moved[k] * (beta + D[k])
+            by_q *= q * (1 - q)
+            for k in range(d):
+                half[k] += by_q * K[j, k] + q * moved[k]
         # Row i, all of whose scores are new.
         largest = -math.inf
         for j in range(n):
@@ -103,7 +101,7 @@ def value_and_gradient(
                 by_a[j] += X[j, k] * h[k]
             mean += t[j] * by_a[j]
         for k in range(d):
-            half[k] += squares * D[k] + t[i] * h[k] - pulled * X[i, k]
+            half[k] += t[i] * h[k]
         for j in range(n):
             by_t = t[j] * (by_a[j] - mean)
             for k in range(d):
