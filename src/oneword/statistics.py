@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest, bootstrap, norm, t
 
 from oneword.errors import NonFiniteError, RangeError
 
@@ -147,6 +146,8 @@ def share(good: ArrayLike) -> Estimate:
     each = np.asarray(good, dtype=bool)
     if not each.size:
         raise RangeError("expected at least one trial to take the share of, got none")
+    from scipy.stats import binomtest  # takes half a second to import, and the workers of a run need none of it
+
     result = binomtest(int(each.sum()), int(each.size))
     interval = result.proportion_ci(confidence_level=LEVEL, method="exact")
     return Estimate(float(each.mean()), float(interval.low), float(interval.high), int(each.size))
@@ -204,6 +205,8 @@ def _bootstrapped(samples: Sequence[_Array], statistic: Callable[..., Any], seed
     value, count = float(statistic(*samples, axis=-1)), sum(len(sample) for sample in samples)
     if min(len(sample) for sample in samples) < 2:
         return Estimate(value, math.nan, math.nan, count)
+    from scipy.stats import bootstrap
+
     # Percentile rather than BCa, which has no value where all trials agree.
     interval = bootstrap(
         tuple(samples), statistic, vectorized=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="percentile",
@@ -216,6 +219,8 @@ def _bootstrapped(samples: Sequence[_Array], statistic: Callable[..., Any], seed
 
 def _small_sample(sizes: Sequence[int]) -> float:
     """How much wider than its percentiles an interval from so few trials has to be."""
+    from scipy.stats import norm, t
+
     least, freedom = min(sizes), sum(sizes) - len(sizes)
     quantile = (1 + LEVEL) / 2
     return math.sqrt(least / (least - 1)) * float(t.ppf(quantile, freedom) / norm.ppf(quantile))

@@ -21,6 +21,7 @@ from oneword.experiments.run import run
 from oneword.experiments.spec import grid
 from tests.experiments.conftest import quick_cells
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
@@ -109,6 +110,11 @@ def makers(out: Path) -> dict[str, int]:
     return {maker["worker"]: maker["cells"] for maker in json.loads((out / "run.json").read_text())["makers"]}
 
 
+def said(seen: pytest.WarningsRecorder) -> list[str]:
+    """What people are told: libraries have warnings for developers, too."""
+    return [str(one.message) for one in seen if issubclass(one.category, UserWarning)]
+
+
 def test_a_worker_that_is_killed(farm: Farm, truth: bytes, tmp_path: Path) -> None:
     farm.scheduler()
     first, _ = farm.worker(), farm.worker()
@@ -133,18 +139,25 @@ def test_a_worker_that_is_stopped_and_returns(
     assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
 
 
-def test_a_late_worker_of_other_versions_is_refused_and_named(farm: Farm, truth: bytes, tmp_path: Path) -> None:
+def test_a_late_worker_of_other_versions_is_refused_and_named(
+    farm: Farm, truth: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "SECONDS", 0.01)  # a cell an order, so that progress is told after every cell
     (tmp_path / "older").mkdir()
     (tmp_path / "older" / "sitecustomize.py").write_text(OLDER)
     farm.scheduler()
     farm.worker()
+    late = at(5, lambda: farm.worker("--no-nanny", env={"PYTHONPATH": str(tmp_path / "older")}))
 
-    def join() -> None:
-        farm.worker("--no-nanny", env={"PYTHONPATH": str(tmp_path / "older")})
-        time.sleep(8)  # it gets its time to join
+    def progress(stage: str, done: float) -> None:
+        late(stage, done)
+        if not seen.list:  # the cells are done slowly until the late one has come
+            time.sleep(0.5)
 
-    with pytest.warns(UserWarning, match=r"the worker tcp://\S+ gets no cells: expected torch 2\S+, got torch 1\.0"):
-        run(CELLS, tmp_path / "out", cluster=farm.address, progress=at(5, join))
+    with pytest.warns(
+        UserWarning, match=r"the worker tcp://\S+ gets no cells: expected torch 2\S+, got torch 1\.0"
+    ) as seen:
+        run(CELLS, tmp_path / "out", cluster=farm.address, progress=progress)
     assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
     assert list(makers(tmp_path / "out").values()) == [len(CELLS)]
 
@@ -161,7 +174,7 @@ def test_all_workers_gone_and_back(farm: Farm, truth: bytes, tmp_path: Path, mon
 
     with pytest.warns(UserWarning, match=r"no worker of tcp\S+ has answered for 2 s .*: the run waits for one") as seen:
         run(CELLS, tmp_path / "out", cluster=farm.address, progress=at(5, gone))
-    assert len([one for one in seen if "has answered" in str(one.message)]) == 1
+    assert len(said(seen)) == 1
     assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
 
 
@@ -177,10 +190,9 @@ def test_the_scheduler_killed_and_restarted(farm: Farm, truth: bytes, tmp_path: 
 
     with pytest.warns(UserWarning, match="the scheduler at .* is") as seen:
         run(CELLS, tmp_path / "out", cluster=farm.address, progress=at(5, lost))
-    said = [str(one.message) for one in seen if issubclass(one.category, UserWarning)]
-    assert len(said) == 2, said
-    assert "is lost: start it again under the same address" in said[0]
-    assert "is back" in said[1]
+    lost, back = said(seen)
+    assert "is lost: start it again under the same address" in lost
+    assert "is back" in back
     assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
 
 
@@ -269,3 +281,54 @@ def test_jobs_of_a_queue(truth: bytes, tmp_path: Path) -> None:
         run(CELLS, tmp_path / "out", cluster=Cluster(jobqueue=file))
     assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
     assert len(makers(tmp_path / "out")) == 2
+
+
+def test_a_job_that_ends_is_submitted_again(truth: bytes, tmp_path: Path) -> None:
+    """As one does that has reached its time limit."""
+    pytest.importorskip("dask_jobqueue")
+    psutil = pytest.importorskip("psutil")
+    file = tmp_path / "jobs.toml"
+    file.write_text('system = "local"\njobs = 1\ncores = 1\nmemory = "2GB"\n')
+    ended: list[int] = []
+
+    def end() -> None:
+        family = psutil.Process().children(recursive=True)
+        for member in family:
+            if "dask_worker" in " ".join(member.cmdline()):
+                member.kill()
+                ended.append(member.pid)
+
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "2s"}):
+        run(CELLS, tmp_path / "out", cluster=Cluster(jobqueue=file), progress=at(5, end))
+    assert len(ended) == 1
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
+    assert len(makers(tmp_path / "out")) == 2
+
+
+def test_jobs_may_wait_in_their_queue(truth: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than a scheduler of one's own is given for its first worker; the wait is mentioned once."""
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.setattr(dispatch, "PATIENCE", 1.0)
+    monkeypatch.setattr(dispatch, "SILENCE", 2.0)
+    file = tmp_path / "jobs.toml"
+    file.write_text('system = "local"\njobs = 1\ncores = 1\nmemory = "2GB"\npython = "./later"\n')
+    later = tmp_path / "later"
+    later.write_text(f'#!/bin/sh\nsleep 6\nexec "{sys.executable}" "$@"\n')
+    later.chmod(0o700)
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(UserWarning, match="has answered for 2 s .* look at the queue of local and the logs") as seen:
+        run(CELLS, tmp_path / "out", cluster=Cluster(jobqueue=file))
+    assert len(said(seen)) == 1
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
+
+
+def test_a_worker_of_several_threads_is_mentioned(farm: Farm, truth: bytes, tmp_path: Path) -> None:
+    farm.scheduler()
+    farm.worker("--no-nanny", "--nthreads", "3")
+    with pytest.warns(
+        UserWarning, match=r"the worker tcp://\S+ has 3 threads, and cells use one: start one worker per"
+    ):
+        run(CELLS, tmp_path / "out", cluster=farm.address)
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
+    (maker,) = json.loads((tmp_path / "out" / "run.json").read_text())["makers"]
+    assert maker["threads"] == 1

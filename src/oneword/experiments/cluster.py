@@ -1,7 +1,7 @@
 """Where workers are: processes of this machine, a Dask scheduler of one's own, or jobs of a batch system.
 
-All three end in the same thing, a way to connect to a scheduler (`Connect`), which can be used again when the
-connection was lost. Nothing of Dask's own shows on the terminal.
+All three end in the same thing, a `Place` with a scheduler, to which one can connect again when the connection was
+lost. Nothing of Dask's own shows on the terminal.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ _CONFIGURATION: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],  # dashboard off: there is nothing to be seen
     "distributed.worker.http.routes": [],
     "distributed.comm.timeouts.connect": "60s",  # a loaded machine is slow to start processes
+    # What Dask does beside the work took a tenth of a core: it profiles, measures its own loop, and looks for tasks
+    # that somebody else could do.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.active-memory-manager.start": False,
     # Dask has freed memory given back at once; fetching it anew for every step took more than half of the time.
     "distributed.nanny.pre-spawn-environ": {
         "MALLOC_TRIM_THRESHOLD_": str(1 << 31),
@@ -125,13 +132,23 @@ class Cluster:
         return str(address)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a scheduler is, how to connect to it, and what can be done if no worker is there."""
+
+    name: str
+    connect: Connect
+    remedy: str
+    queued: bool = False  # its workers are jobs, which may wait for hours before they start
+
+
 def dask(module: str = "distributed") -> Any:
     """A module of Dask, which is an extra."""
     return Package(module.replace("_", "-"), module, "cluster").imported()
 
 
 @contextmanager
-def local_workers(count: int) -> Iterator[Connect]:
+def local_workers(count: int) -> Iterator[Place]:
     """So many processes of one thread each on this machine, bound to 127.0.0.1."""
     with _environment(_QUIET), _silence():
         distributed = dask()
@@ -154,17 +171,27 @@ def local_workers(count: int) -> Iterator[Connect]:
                 remedy = "use workers=0 or, in a script, put the call under `if __name__ == '__main__':`"
                 none = f"none ({described(error)})"
                 raise ClusterError(f"expected {count} worker processes, got {none}: {remedy}") from None
-            yield lambda patience: distributed.Client(cluster, set_as_default=False)
+            yield Place(
+                name="this machine",
+                connect=lambda patience: distributed.Client(cluster, set_as_default=False),
+                remedy="if memory has run out, stop it and use fewer workers",
+            )
 
 
 @contextmanager
-def workers_of(cluster: Cluster) -> Iterator[Connect]:
+def workers_of(cluster: Cluster) -> Iterator[Place]:
     """The workers of somebody's own scheduler; jobs of a batch system are started, and ended with the context."""
     with _silence():
         distributed = dask()
         if cluster.jobqueue is not None:
-            with _environment(), dask("dask").config.set(_CONFIGURATION), _started(read_jobs(cluster.jobqueue)) as own:
-                yield lambda patience: distributed.Client(own, set_as_default=False)
+            jobs = read_jobs(cluster.jobqueue)
+            with _environment(), dask("dask").config.set(_CONFIGURATION), _started(jobs) as own:
+                yield Place(
+                    name=cluster.name,
+                    connect=lambda patience: distributed.Client(own, set_as_default=False),
+                    remedy=f"look at the queue of {jobs.system} and the logs of the jobs",
+                    queued=True,
+                )
             return
         security = cluster.security()
 
@@ -176,12 +203,15 @@ def workers_of(cluster: Cluster) -> Iterator[Connect]:
                 got = f"none ({described(error)})"
                 raise ClusterError(f"expected a Dask scheduler at {shown(address)}, got {got}") from None
 
-        yield connect
+        remedy = f"start some with `dask worker {cluster.name} --nthreads 1`"
+        if cluster.scheduler_file is not None:
+            remedy = "start some with the same scheduler file"
+        yield Place(name=cluster.name, connect=connect, remedy=remedy)
 
 
 @contextmanager
 def _started(jobs: Jobs) -> Iterator[Any]:
-    """A scheduler in this process, and jobs whose workers connect to it."""
+    """A scheduler in this process, and jobs whose workers connect to it. A job that ends is submitted again."""
     dask("dask_jobqueue")
     module, kind = jobs.place
     try:
@@ -189,7 +219,7 @@ def _started(jobs: Jobs) -> Iterator[Any]:
     except (TypeError, ValueError, OSError, RuntimeError) as error:
         raise ClusterError(f"expected {jobs.jobs} jobs of {jobs.system}, got none ({described(error)})") from None
     try:  # `with` would wait for jobs that may be in a queue for hours
-        cluster.scale(jobs=jobs.jobs)
+        cluster.adapt(minimum_jobs=jobs.jobs, maximum_jobs=jobs.jobs)
         yield cluster
     finally:
         cluster.close(timeout=30)

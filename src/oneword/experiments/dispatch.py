@@ -9,6 +9,7 @@ first answer counts.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 import uuid
@@ -23,7 +24,7 @@ from typing import Any
 from oneword.checks import described
 from oneword.errors import ClusterError
 from oneword.experiments.cell import Cell
-from oneword.experiments.cluster import Client, Connect
+from oneword.experiments.cluster import Client, Place
 from oneword.experiments.draws import Inputs
 from oneword.experiments.making import Delivery, Order, Outcome, fill_order, versions
 
@@ -77,10 +78,8 @@ class _Worker:
 class Dispatcher:
     """Cells as they are done; `outcomes` is called once."""
 
-    def __init__(
-        self, connect: Connect, name: str, cells: Sequence[Cell], inputs: Mapping[str, Inputs], rules: Rules
-    ) -> None:
-        self._connect, self._name, self._inputs, self._rules = connect, name, inputs, rules
+    def __init__(self, place: Place, cells: Sequence[Cell], inputs: Mapping[str, Inputs], rules: Rules) -> None:
+        self._place, self._name, self._inputs, self._rules = place, place.name, inputs, rules
         self._waiting = deque(cells)  # in this order
         self._alone: deque[Cell] = deque()  # to be done again, each in an order of its own
         self._open = {cell.key: cell for cell in cells}
@@ -96,11 +95,11 @@ class Dispatcher:
         self._looked = 0.0
         self._client: Client = None
         self._heard = time.monotonic()  # when any worker was last heard of
-        self._mentioned = False
+        self._mentioned = self._threads_mentioned = False
 
     def outcomes(self) -> Generator[list[tuple[Cell, Outcome]]]:
         """Lists of cells with what came of them, until all have come."""
-        self._client = self._connect(PATIENCE)
+        self._client = self._place.connect(PATIENCE)
         try:
             self._wait_for_a_worker()
             while self._open:
@@ -120,7 +119,7 @@ class Dispatcher:
     # Who is there -----------------------------------------------------------------------------------------------------
 
     def _wait_for_a_worker(self) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + (math.inf if self._place.queued else PATIENCE)
         while not any(worker.admitted for worker in self._workers.values()):
             self._look(again=True)
             self._something.wait(0.1)
@@ -130,9 +129,10 @@ class Dispatcher:
             if refused and len(refused) == len(self._workers):
                 raise ClusterError(f"no worker of {self._name} can do the cells: {refused[0]}")
             if time.monotonic() > until:
-                remedy = f"start some with `dask worker {self._name} --nthreads 1`"
                 got = f"none within {PATIENCE:.0f} s"
-                raise ClusterError(f"expected a worker at {self._name}, got {got}: {remedy}")
+                raise ClusterError(f"expected a worker at {self._name}, got {got}: {self._place.remedy}")
+            if self._place.queued:
+                self._mention_silence()
 
     def _look(self, *, again: bool = False) -> None:
         """Who has come, who has gone, and who was heard of."""
@@ -148,14 +148,18 @@ class Dispatcher:
         for address in set(self._workers) - set(there):
             self._lose(self._workers.pop(address))
         for address, about in there.items():
-            worker = self._workers.get(address) or self._ask(address)
+            worker = self._workers.get(address) or self._ask(address, int(about.get("nthreads", 1)))
             worker.running = about.get("status") == "running"
             if about.get("last_seen") != worker.seen:
                 worker.seen = about.get("last_seen")
                 self._hear(worker)
 
-    def _ask(self, address: str) -> _Worker:
+    def _ask(self, address: str, threads: int) -> _Worker:
         """Send a newcomer an order without cells, for the largest cell: its answer says whether it may have others."""
+        if threads > 1 and not self._threads_mentioned:
+            self._threads_mentioned = True
+            remedy = "start one worker per core, with one thread each"
+            warnings.warn(f"the worker {address} has {threads} threads, and cells use one: {remedy}", stacklevel=4)
         order = Order((), (), (), 0.0, versions(), self._largest)
         worker = _Worker(address, self._send(order, address, next(self._numbers)), time.monotonic())
         self._workers[address] = worker
@@ -370,7 +374,7 @@ class Dispatcher:
             known = f"{len(self._workers)} known to the scheduler" if self._workers else "none is connected"
             warnings.warn(
                 f"no worker of {self._name} has answered for {SILENCE:.0f} s ({known}): the run waits for one; "
-                f"start some with `dask worker {self._name} --nthreads 1`",
+                f"{self._place.remedy}",
                 stacklevel=3,
             )
 
@@ -388,7 +392,7 @@ class Dispatcher:
         self._leave()
         while True:
             try:
-                self._client = self._connect(_ANSWER)
+                self._client = self._place.connect(_ANSWER)
                 break
             except ClusterError:
                 time.sleep(1.0)

@@ -46,12 +46,14 @@ class Maker:
     host: str
     cpu: str
     versions: Mapping[str, str]
-    threads: int = 1
+    threads: int
 
     @classmethod
     def here(cls, worker: str = _HERE) -> Maker:
-        """This process; `worker` is its address in a cluster."""
-        return cls(worker, platform.node(), cpu_name(), dict(versions()))
+        """This process, as it makes cells; `worker` is its address in a cluster."""
+        with one_thread():
+            threads = max(torch.get_num_threads(), numba.get_num_threads())
+        return cls(worker, platform.node(), cpu_name(), dict(versions()), threads)
 
     @cached_property
     def text(self) -> str:
@@ -187,9 +189,9 @@ def fill_order(order: Order, number: int) -> Delivery:
     worker, limit = _dask_worker()
     if reason := refusal(order, limit):
         return Delivery(number, refused=reason)
-    maker, started = Maker.here(worker), time.monotonic()
-    done: list[Outcome] = []
+    started, done = time.monotonic(), list[Outcome]()
     with one_thread():
+        maker = Maker.here(worker)
         for spec, own, inputs in zip(order.specs, order.own, order.inputs, strict=True):
             if done and time.monotonic() - started > order.seconds:
                 break

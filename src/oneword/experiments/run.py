@@ -289,10 +289,11 @@ def _outcomes(
     if cluster is None and not count:
         yield in_process(cells, inputs)
         return
-    with local_workers(count) if cluster is None else workers_of(cluster) as connect:
-        name = "this machine" if cluster is None else cluster.name
-        with closing(Dispatcher(connect, name, cells, inputs, rules).outcomes()) as outcomes:  # before the cluster is
-            yield outcomes
+    with (
+        local_workers(count) if cluster is None else workers_of(cluster) as place,
+        closing(Dispatcher(place, cells, inputs, rules).outcomes()) as outcomes,  # before the cluster is
+    ):
+        yield outcomes
 
 
 def _count(missing: Sequence[Cell], wanted: int | None, seconds: float, rules: Rules) -> int:
