@@ -29,6 +29,7 @@ from oneword.experiments.draws import Inputs
 from oneword.experiments.making import Delivery, Order, Outcome, fill_order, versions
 
 SECONDS = 0.4  # of work in an order of short cells: what a kill may lose, and what a journey is spread over
+_ORDER = 0.004  # seconds of the scheduler for an order: for more than 100 workers, orders are longer, twice at most
 SILENCE = 30.0  # seconds after which somebody who does not answer is mentioned, and a worker's cells go to others
 PATIENCE = 60.0  # seconds for a scheduler to answer and for its first worker to appear
 _LOOK = 1.0  # seconds between two looks at who is there
@@ -87,6 +88,7 @@ class Dispatcher:
         self._largest = max((cell.estimate_bytes() for cell in cells), default=0)
         self._failures: Counter[str] = Counter()
         self._failed: list[tuple[Cell, Outcome]] = []  # to be reported
+        self._seconds = SECONDS
         self._pace = 1.0  # seconds that a second of estimated cost takes
         self._workers: dict[str, _Worker] = {}
         self._numbers = count()
@@ -193,6 +195,7 @@ class Dispatcher:
         """Every worker has one order, and a second one to go on with where orders are short and many are left."""
         now = time.monotonic()
         able = [one for one in self._workers.values() if one.admitted and one.running and now - one.heard < SILENCE]
+        self._seconds = min(2 * SECONDS, max(SECONDS, _ORDER * len(able)))
         for depth in (1, 2):
             for worker in able:
                 enough = len(worker.flights) >= depth or (depth == 2 and not self._many_left(len(able)))
@@ -203,7 +206,7 @@ class Dispatcher:
         """Whether nobody will be idle while another one has two orders."""
         if len(self._waiting) < 4 * workers:
             return False
-        return self._cost[self._waiting[0].key] * self._pace < 4 * SECONDS
+        return self._cost[self._waiting[0].key] * self._pace < 4 * self._seconds
 
     def _next(self, workers: int) -> list[Cell]:
         """The next cells that belong together: those of a fraction of a second."""
@@ -213,7 +216,7 @@ class Dispatcher:
         most = min(_MOST, 1 + len(self._waiting) // (2 * max(1, workers)))
         cells: list[Cell] = []
         seconds = 0.0
-        while self._waiting and len(cells) < most and (not cells or seconds < SECONDS):
+        while self._waiting and len(cells) < most and (not cells or seconds < self._seconds):
             cell = self._waiting.popleft()
             if cell.key in self._open:
                 cells.append(cell)
@@ -225,7 +228,7 @@ class Dispatcher:
             [cell.to_dict() for cell in cells],
             [getattr(cell, "own", None) for cell in cells],
             [self._inputs[cell.key] for cell in cells],
-            SECONDS,
+            self._seconds,
             versions(),
             self._largest,
         )
@@ -352,7 +355,7 @@ class Dispatcher:
                     )
             if limit is None or not worker.flights or (first := worker.flights[0]).given_up:
                 continue
-            if now - first.since > limit + (SECONDS if len(first.cells) > 1 else 0.0):
+            if now - first.since > limit + (self._seconds if len(first.cells) > 1 else 0.0):
                 self._again(first, f"expected it done within {limit:g} s, got no answer: allow more time for a cell")
                 for flight in worker.flights[1:]:
                     self._put_back(flight)
