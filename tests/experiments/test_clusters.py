@@ -20,6 +20,7 @@ from oneword.experiments.cluster import Cluster
 from oneword.experiments.run import run
 from oneword.experiments.spec import grid
 from tests.experiments.conftest import quick_cells
+from tests.markdown_pages import ROOT, blocks
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -320,6 +321,36 @@ def test_jobs_may_wait_in_their_queue(truth: bytes, tmp_path: Path, monkeypatch:
         run(CELLS, tmp_path / "out", cluster=Cluster(jobqueue=file))
     assert len(said(seen)) == 1
     assert (tmp_path / "out" / "results.parquet").read_bytes() == truth
+
+
+def test_the_batch_script_of_the_page(truth: bytes, tmp_path: Path) -> None:
+    """As it is there, with an `srun` that starts two tasks on this machine; the end of a job ends everything in it."""
+    (script,) = (block.code for block in blocks(ROOT / "docs" / "howto" / "cluster.md", "bash"))
+    for program in ("dask scheduler", "dask worker"):
+        assert script.count(program) == 1
+        script = script.replace(program, f"{program} --host 127.0.0.1")
+    home = tmp_path / "home"
+    files = {
+        "job.sh": script.replace("/shared/oneword", str(home)),
+        ".venv/bin/activate": f'PATH="{home}/bin:{Path(sys.executable).parent}:$PATH"\n',
+        "bin/srun": '#!/bin/sh\n"$@" &\n"$@" &\nwait\n',
+        "examples/trained.toml": '[sweep]\nmaps = "attention"\nn = 4\nd = 8\ntrials = 80\n',
+    }
+    for name, content in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content)
+        (home / name).chmod(0o700)
+    with (tmp_path / "log").open("w") as log:
+        environment = os.environ | {"SLURM_JOB_ID": "7"}
+        job = subprocess.Popen(
+            ["bash", home / "job.sh"], env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            assert job.wait(timeout=120) == 0, (tmp_path / "log").read_text()
+        finally:
+            os.killpg(job.pid, signal.SIGKILL)
+    assert (home / "results" / "trained" / "results.parquet").read_bytes() == truth
+    assert len(makers(home / "results" / "trained")) == 2
 
 
 def test_a_worker_of_several_threads_is_mentioned(farm: Farm, truth: bytes, tmp_path: Path) -> None:

@@ -499,6 +499,11 @@ def test_a_thousand_cells_killed_at_ten_moments_and_still_the_same_bits(
     check_whole(tmp_path / "out", truth)
 
 
+def test_a_kill_loses_at_most_a_second_of_finished_work() -> None:
+    """Cells wait in an order for its last one, and then for the disk."""
+    assert 2 * dispatch.SECONDS + writer.EVERY <= 1
+
+
 @pytest.mark.slow
 def test_killed_before_any_file_operation_and_still_the_same_bits(
     nursery: Nursery, truth: bytes, tmp_path: Path
