@@ -77,6 +77,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "laws": _laws,
     "deep_guide": laws.deep_guide,
     "cells": cells.measure,
+    "two_workers": cells.two_workers,
     "hostile_inputs": fuzz_inputs.measure,
     "hostile_models": fuzz_models.measure,
 }

@@ -29,7 +29,7 @@ from oneword.experiments.draws import Inputs
 from oneword.experiments.making import Delivery, Order, Outcome, fill_order, versions
 
 SECONDS = 0.4  # of work in an order of short cells: what a kill may lose, and what a journey is spread over
-_ORDER = 0.004  # seconds of the scheduler for an order: for more than 100 workers, orders are longer, twice at most
+_ORDER = 0.008  # seconds of work per worker: a scheduler takes 5 ms for an order, so more than 50 get longer ones
 SILENCE = 30.0  # seconds after which somebody who does not answer is mentioned, and a worker's cells go to others
 PATIENCE = 60.0  # seconds for a scheduler to answer and for its first worker to appear
 _LOOK = 1.0  # seconds between two looks at who is there
