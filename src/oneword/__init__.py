@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from oneword.comparison.result import Comparison
     from oneword.comparison.verb import compare
     from oneword.errors import OnewordError
-    from oneword.experiments.cluster import Cluster
     from oneword.experiments.run import sweep
     from oneword.maps.activations import Activation
     from oneword.maps.attention import AttentionFeatures
@@ -51,7 +50,6 @@ _HOME = {
     "Ball": "sets.constraints",
     "Certificate": "bounds.certificate",
     "Certify": "bounds.certificate",
-    "Cluster": "experiments.cluster",
     "Comparison": "comparison.result",
     "Constraint": "sets.constraints",
     "Context": "text.context",
@@ -93,7 +91,6 @@ __all__ = [
     "Ball",
     "Certificate",
     "Certify",
-    "Cluster",
     "Comparison",
     "Constraint",
     "Context",

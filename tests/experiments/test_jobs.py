@@ -106,11 +106,20 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ({}, "expected one way to a cluster .*, got none"),
         ({"address": "tcp://head:8786", "jobqueue": EXAMPLE}, "got address and jobqueue"),
         ({"scheduler_file": EXAMPLE, "jobqueue": EXAMPLE}, "got scheduler_file and jobqueue"),
-        ({"address": 8786}, "expected the address of a scheduler as a text, got 8786"),
+        ({"address": 8786}, "expected address of cluster as a text or a path, got 8786"),
         ({"address": "tls://head:8786", "tls_ca": EXAMPLE}, "expected three files for TLS .*, got 1"),
         ({"jobqueue": EXAMPLE, "tls_ca": EXAMPLE, "tls_cert": EXAMPLE, "tls_key": EXAMPLE}, "dask-jobqueue makes its"),
     ],
 )
 def test_a_cluster_is_reached_in_one_way(given: dict[str, object], said: str) -> None:
     with pytest.raises(RangeError, match=said):
-        Cluster(**given)  # type: ignore[arg-type]
+        Cluster.of(given)
+
+
+def test_a_mapping_gives_the_fields_of_a_cluster() -> None:
+    assert Cluster.of({"scheduler_file": "scheduler.json"}) == Cluster(scheduler_file=Path("scheduler.json"))
+    assert Cluster.of("tcp://head:8786") == Cluster(address="tcp://head:8786")
+    with pytest.raises(UnknownNameError, match=r"got 'adress'.*did you mean 'address'"):
+        Cluster.of({"adress": "tcp://head:8786"})
+    with pytest.raises(RangeError, match="expected jobqueue of cluster as a text or a path, got 3"):
+        Cluster.of({"jobqueue": 3})

@@ -12,14 +12,15 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from oneword.checks import described, shown
 from oneword.errors import ClusterError, FileFormatError, RangeError
+from oneword.experiments.cell import choice
 from oneword.experiments.jobs import THREADS, Jobs, read_jobs
 from oneword.files import read_named
 from oneword.text.sources import Package
@@ -90,6 +91,22 @@ class Cluster:
             raise RangeError(f"expected three files for TLS (authority, certificate, key), got {sum(given)}: give all")
         if any(given) and self.jobqueue is not None:
             raise RangeError("expected TLS files with an address or a scheduler file only: dask-jobqueue makes its own")
+
+    @classmethod
+    def of(cls, given: object) -> Cluster:
+        """From an address, or from a mapping of the fields."""
+        if isinstance(given, cls):
+            return given
+        if not isinstance(given, Mapping):
+            return cls(address=cast(str, given))
+        for name, value in given.items():
+            choice("a field of cluster", name, [field.name for field in fields(cls)])
+            if not (value is None or isinstance(value, str | os.PathLike)):
+                raise RangeError(f"expected {name} of cluster as a text or a path, got {shown(value)}")
+        values: dict[str, Any] = {
+            name: value if name == "address" or value is None else Path(value) for name, value in given.items()
+        }
+        return cls(**values)
 
     @property
     def name(self) -> str:

@@ -58,7 +58,7 @@ def run(
     out: str | os.PathLike[str],
     *,
     workers: int | None = None,
-    cluster: str | Cluster | None = None,
+    cluster: str | Mapping[str, Any] | Cluster | None = None,
     cell_timeout: float | None = None,
     retries: int = Rules.retries,
     progress: Progress = silent,
@@ -71,7 +71,7 @@ def run(
     |---|---|---|
     | `out` | | the folder of the run; what it holds of these cells is not done again |
     | `workers` | None | processes on this machine: as many as cores; 0 does everything in this one |
-    | `cluster` | None | a Dask scheduler of your own instead: its address, or a Cluster |
+    | `cluster` | None | a Dask scheduler of your own instead: its address, or the fields of a Cluster |
     | `cell_timeout` | None | seconds that a cell may take, in a process of its own; None: as long as it takes |
     | `retries` | 3 | how often a cell is done again whose process died, that took too long, or raised a foreign error |
     | `progress` | silent | called with the stage ("3 of 8 cells") and the fraction of the expected cost that is done |
@@ -89,7 +89,7 @@ def run(
     )
     if rules.timeout is not None and cluster is None and wanted == 0:
         raise RangeError("expected workers ≥ 1 with cell_timeout, got 0: a process cannot end a cell of its own")
-    place = Cluster(address=cluster) if cluster is not None and not isinstance(cluster, Cluster) else cluster
+    place = None if cluster is None else Cluster.of(cluster)
     if place is None:
         _check_memory(todo, wanted)
         if wanted:
@@ -122,7 +122,7 @@ def sweep(
     words_from: str | Sequence[str] = "gaussian",
     out: str | os.PathLike[str] | None = None,
     workers: int | None = 0,
-    cluster: str | Cluster | None = None,
+    cluster: str | Mapping[str, Any] | None = None,
     cell_timeout: float | None = None,
     retries: int = Rules.retries,
     trust_code: bool = False,
@@ -139,7 +139,7 @@ def sweep(
     | `words_from` | "gaussian" | "gaussian", "clustered" or "corpus" (real reviews), or a list of these |
     | `out` | None | a folder that keeps the cells, so that a sweep that was stopped goes on; None keeps nothing |
     | `workers` | 0 | processes; 0 does all in this one, None takes as many as there are cores |
-    | `cluster` | None | a Dask scheduler of your own instead: its address, tcp://host:port, or a Cluster |
+    | `cluster` | None | a Dask scheduler of your own instead: its address, tcp://host:port, or a mapping (below) |
     | `cell_timeout` | None | seconds that one measurement may take, in a process of its own |
     | `retries` | 3 | how often one is made again whose process died or that took too long |
     | `trust_code` | False | whether maps given as "package.module:factory" may be imported, which runs their code |
@@ -151,6 +151,9 @@ def sweep(
     Lists are multiplied out. A map of your own is a FeatureMap, which is used in all trials, or a factory
     `(n, d, seed) -> FeatureMap`, which draws one for each trial; `maps={"name": …}` names them. Kept cells of such a
     map are used again only if its code and parameters are the same.
+
+    A mapping for `cluster` has one of `address`, `scheduler_file` (that `dask scheduler --scheduler-file` writes) and
+    `jobqueue` (a TOML file of jobs for a batch system), and for TLS `tls_ca`, `tls_cert` and `tls_key` (PEM files).
 
     Returns a table, sorted by the keys of its cells, with the columns map, words_from, n, d, trial, value (searched: a
     lower bound on S), upper (with `certify`), baseline (random changes), predicted (by theory), status and others; NaN
