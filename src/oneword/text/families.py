@@ -3,7 +3,7 @@
 | family | layer 0 |
 |---|---|
 | BERT, RoBERTa, ELECTRA | LayerNorm(word + position + type 0); ELECTRA then widens it by a linear projection |
-| DistilBERT | LayerNorm(word + position) |
+| DistilBERT, MPNet | LayerNorm(word + position) |
 | GPT-2 | word + position |
 | Llama | word; positions enter later, as rotations |
 
@@ -83,6 +83,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             query="transformer.layer.0.attention.q_lin",
             key="transformer.layer.0.attention.k_lin",
         ),
+        # Its scores have a term for the distance of two words, besides QKᵀ.
+        "mpnet": Family("mpnet.", kind=None, after_padding=True, query=None, key=None),
         "electra": replace(_BERT, prefix="electra.", projection="embeddings_project"),
         "gpt2": replace(_GPT2, width="n_embd", heads="n_head", positions="n_positions"),
         "llama": _LLAMA,
