@@ -78,7 +78,7 @@ class Encoder:
 
         | argument | meaning |
         |---|---|
-        | `name` | "minilm" (embedded, the default), a folder, a table of word vectors (.txt, .vec, .npz), a hub name |
+        | `name` | "minilm" (the default), "mpnet", a folder, a GGUF file, word vectors (.txt, .vec, .npz), a hub name |
         | `revision` | of a hub name: a branch, tag or commit; None for the newest |
         | `layer` | 0 (the default), or "bare": word embeddings alone, which do not depend on the position |
 
