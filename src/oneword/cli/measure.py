@@ -73,7 +73,7 @@ def measure(
         list[str] | None,
         subjects(
             metavar="M",
-            help="Repeat for several: minilm, mpnet, smollm2, a folder, a .gguf file, a hub name. M@random: drawn weights.",
+            help="Repeat for several: minilm, mpnet, smollm2, a folder, a .gguf file, a hub name. M@random: untrained.",
         ),
     ] = None,
     output: Annotated[
