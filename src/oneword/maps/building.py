@@ -23,10 +23,10 @@ from torch.nn.modules import module as registration
 
 from oneword.checks import described, one_line, printable, shortened, shown
 from oneword.errors import FileFormatError, OnewordError
+from oneword.text.gguf import quietly
 from oneword.text.model_folder import ModelFolder
-from oneword.text.sources import Package
+from oneword.text.sources import TRANSFORMERS
 
-TRANSFORMERS = Package("transformers", "transformers", "hub")
 # What a model may lack and still be whole: heads, as long as nobody asks for what they make.
 _SPARE = ("pooler", "cls.", "lm_head", "classifier", "vocab_", "score", "generator_", "discriminator_", "position_ids")
 # Families for which transformers loads kernels from a hub, where there is a GPU.
@@ -45,7 +45,7 @@ def build(folder: ModelFolder, random_init: int | None) -> tuple[Any, tuple[str,
     """
     transformers = TRANSFORMERS.imported()
     folder.tensors.check_memory()
-    with _quietly(transformers):
+    with quietly(transformers):
         try:
             config = _config(transformers, folder)
             kind, config = _class(transformers, config, folder)
@@ -182,18 +182,3 @@ def _counting(folder: ModelFolder) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-@contextmanager
-def _quietly(transformers: Any) -> Iterator[None]:
-    """Without notices and bars, which the caller has better ones for."""
-    logging = transformers.logging
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()

@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from tokenizers import Tokenizer
@@ -24,15 +25,21 @@ from oneword.checks import described, one_line, printable, shortened, shown
 from oneword.errors import DTypeError, FileFormatError, OnewordError
 from oneword.maps.building import build
 from oneword.random import stream
+from oneword.text import cache
 from oneword.text.encoders import Encoder, check_vocabulary
 from oneword.text.families import NO_LIMIT
 from oneword.text.layer0 import Layer0
-from oneword.text.model_folder import POOLING, ModelFolder, locate
+from oneword.text.locating import locate
+from oneword.text.model_folder import POOLING, ModelFolder
 from oneword.text.settings import read_json, unreadable
+from oneword.text.sources import EMBEDDED_MODELS, TRANSFORMERS
 from oneword.text.tokenizer_files import unlimited
 
 _TRIED_WORDS = 6  # of a text that is tried for what later words do to earlier ones
-_KINDS = "a model: 'minilm', a folder with config.json, tokenizer.json, *.safetensors"
+_KINDS = (
+    f"a model: {', '.join(map(repr, EMBEDDED_MODELS))}, a folder with config.json, tokenizer.json, *.safetensors, or a "
+    "GGUF file"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +52,7 @@ class Checkpoint:
     | `model` | of transformers, in eval mode; with its head, if it has one |
     | `encoder` | at layer "input": bare word embeddings of their own norms |
     | `pooling` | how a text becomes one vector: "mean", "cls", "last" or "max"; else what the files say instead |
+    | `causal` | whether a word sees only those before it: tried out, since models say it in many ways or not at all |
     | `random_init` | the seed of weights drawn anew; None if they are trained |
     | `untrained` | weights of heads that the files do not have: nothing that needs them may be asked for |
     """
@@ -53,6 +61,7 @@ class Checkpoint:
     model: nn.Module
     encoder: Encoder
     pooling: str
+    causal: bool
     random_init: int | None = None
     untrained: tuple[str, ...] = ()
 
@@ -67,11 +76,6 @@ class Checkpoint:
         found = getattr(self.model, "base_model", self.model)
         assert isinstance(found, nn.Module)
         return found
-
-    @cached_property
-    def causal(self) -> bool:
-        """Whether a word sees only those before it: tried out, since models say it in many ways or not at all."""
-        return masks_the_future(self.base, self.encoder)
 
 
 def load_checkpoint(
@@ -101,9 +105,9 @@ def _load(
         encoder = _encoder(model, folder.tokenizer(), name, revision or folder.fingerprint, folder)
     model.requires_grad_(False).eval().to(dtype=dtype, device=device)
     with _runnable(folder):
-        causal = masks_the_future(getattr(model, "base_model", model), encoder)
+        causal = _known_causal(model, encoder, folder, random_init)
     about = name if random_init is None else f"{name} re-initialised (seed {random_init})"
-    return Checkpoint(about, model, encoder, said_pooling(folder, causal), random_init, untrained)
+    return Checkpoint(about, model, encoder, said_pooling(folder, causal), causal, random_init, untrained)
 
 
 @contextmanager
@@ -142,7 +146,7 @@ def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
     name = Path(str(getattr(model.config, "_name_or_path", "") or type(model).__name__)).name
     encoder = _encoder(model, unlimited(Tokenizer.from_str(backend.to_str())), name, _fingerprint(model), None)
     causal = masks_the_future(getattr(model, "base_model", model), encoder)
-    return Checkpoint(name, model.eval(), encoder, pooling or usual_pooling(causal))
+    return Checkpoint(name, model.eval(), encoder, pooling or usual_pooling(causal), causal)
 
 
 def _parts_of_sentence_transformer(given: Any, tokenizer: object) -> tuple[object, object, str]:
@@ -186,6 +190,18 @@ def _longest(model: Any) -> int:
         return NO_LIMIT
     tables = [m for name, m in model.named_modules() if isinstance(m, nn.Embedding) and "position" in name]
     return positions - max((1 + m.padding_idx for m in tables if m.padding_idx is not None), default=0)
+
+
+def _known_causal(model: Any, encoder: Encoder, folder: ModelFolder, random_init: int | None) -> bool:
+    """`masks_the_future`, which takes many seconds for a large model, and is kept in the cache for these files."""
+    weights, base = next(model.parameters()), getattr(model, "base_model", model)
+    about = (encoder.revision, type(model).__name__, str(random_init), str(weights.dtype), str(weights.device))
+    stamp = (str(folder.path.resolve()), repr(folder.stamp), str(TRANSFORMERS.version), str(torch.__version__))
+
+    def tried() -> dict[str, np.ndarray]:
+        return {"causal": np.array([masks_the_future(base, encoder)])}
+
+    return bool(cache.remembered(f"causal-{cache.digest(*about, *stamp)[:32]}", tried)["causal"][0])
 
 
 def masks_the_future(base: nn.Module, encoder: Encoder) -> bool:

@@ -75,7 +75,7 @@ class TransformerFeatures(FeatureMap):
         device: torch.device | str = "cpu",
         random_init: int | None = None,
     ) -> TransformerFeatures:
-        """A model by name: "minilm" (embedded), a folder, or a name on a hub.
+        """A model by name: "minilm", "mpnet", "smollm2" (embedded), a folder, a GGUF file, or a name on a hub.
 
         | argument | meaning |
         |---|---|

@@ -34,11 +34,16 @@ from oneword.text import families, vectors
 from oneword.text.context import Context
 from oneword.text.families import FirstAttention, Layer
 from oneword.text.layer0 import AffineRows, Layer0, ZeroRowError
-from oneword.text.model_folder import FILES, ModelFolder, locate
+from oneword.text.locating import locate
+from oneword.text.model_folder import FILES, ModelFolder
+from oneword.text.sources import EMBEDDED_MODELS
 from oneword.text.tokenizer_files import tokenised
 from oneword.text.tokens import TokenisedText, TokenKinds, align
 
-_KINDS = f"an encoder: 'minilm', a folder with {', '.join(FILES)}, a file of word vectors"
+_KINDS = (
+    f"an encoder: {', '.join(map(repr, EMBEDDED_MODELS))}, a folder with {', '.join(FILES)}, a GGUF file, or one of "
+    "word vectors"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +78,7 @@ class Encoder:
 
         | argument | meaning |
         |---|---|
-        | `name` | "minilm" (embedded, the default), a folder, a table of word vectors (.txt, .vec, .npz), a hub name |
+        | `name` | "minilm" (the default), "mpnet", a folder, a GGUF file, word vectors (.txt, .vec, .npz), a hub name |
         | `revision` | of a hub name: a branch, tag or commit; None for the newest |
         | `layer` | 0 (the default), or "bare": word embeddings alone, which do not depend on the position |
 

