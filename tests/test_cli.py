@@ -132,7 +132,7 @@ def test_bad_input_is_one_line_and_exit_code_2(oneword, arguments, says):
 def test_doctor_names_what_is_there_and_what_is_missing(oneword):
     findings = json.loads(oneword("doctor", "--json", "-").stdout)
     assert findings["packages"]["torch"].startswith("2.")
-    assert set(findings["extras"]) == {"embedded", "hub", "gguf", "mpnet", "cluster", "page", "app", "docs"}
+    assert set(findings["extras"]) == {"embedded", "hub", "gguf", "cluster", "page", "app", "docs"}
     shown = oneword("doctor").stdout
     assert "core" in shown
     assert "ready" in shown

@@ -21,7 +21,6 @@ EXTRAS = {
     "embedded": "the default encoder and 25,000 reviews, offline",
     "hub": "encoders and data sets from a hub",
     "gguf": "models in GGUF files",
-    "mpnet": "an encoder as wide as the paper's",
     "cluster": "sweeps on many machines",
     "page": "the HTML report",
     "app": "the interactive page",
