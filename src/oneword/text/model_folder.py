@@ -29,6 +29,8 @@ from oneword.text.tensors import INDEX, StoredTensors, check_regular
 
 FILES = ("config.json", "tokenizer.json", "*.safetensors")
 POOLING = "1_Pooling/config.json"  # … and there how it makes one vector of a text
+TEMPLATE = "chat_template.jinja"  # the chat template; else it is in …
+TOKENIZER_SETTINGS = "tokenizer_config.json"
 _MODULES = "modules.json"  # sentence-transformers says there which subfolder holds the model
 # Checkpoints made before LayerNorm was part of torch, bert-base-uncased among them, use the names of the formula.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
@@ -183,5 +185,6 @@ def locate(name: object, revision: str | None, kinds: str) -> Located | Path:
     if path is not None:
         return Located(ModelFolder.at(path), path.name, None) if path.is_dir() else path
     sources.check_hub_name(name, kinds)
-    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING, INDEX)))
+    optional = (POOLING, INDEX, TEMPLATE, TOKENIZER_SETTINGS)
+    folder = ModelFolder(sources.download(name, revision, FILES, _REMEDY, optional))
     return Located(folder, name, folder.name)  # the hub names the folder by the commit
