@@ -43,12 +43,27 @@ def verdict(flips: bool | None) -> str:
     return "–" if flips is None else "flips" if flips else "stays"
 
 
+def shift(line: Line) -> float:
+    """How far the second word moves the log-odds; negative: towards the second set of answers, as it should."""
+    a, b = (math.nan if line[f"log_odds_{side}"] is None else line[f"log_odds_{side}"] for side in "ab")
+    return float(b - a)
+
+
 def headline(tables: Tables) -> str:
     judged = [line for line in to_records(tables["prompts"]) if line["flips"] is not None]
     if not judged:
         return "no answers were given: nothing is scored, and no flip is decided"
-    flipped = sum(line["flips"] for line in judged)
-    return f"one word flips the likelier answer in {flipped} of {len(judged)} prompts"
+    flipped, count = sum(line["flips"] for line in judged), len(judged)
+    towards = sum(shift(line) < 0 for line in judged)
+    return (
+        f"one word flips the likelier answer in {flipped} of {count} prompts; it moves the log-odds the way it should "
+        f"in {towards}"
+    )
+
+
+def in_common(line: Line) -> str:
+    """How many tokens both greedy answers begin with."""
+    return "all" if line["part_a"] is None else str(line["common"])
 
 
 def parting(line: Line) -> str:
@@ -76,6 +91,7 @@ def meanings(about: Mapping[str, Any]) -> Iterator[str]:
         "log-odds: log Σ p(answer) over the first set of given answers minus the same over the second; log p is that "
         "of all tokens of an answer where the reply begins, the end of the reply not counted"
     )
+    yield "shift: log-odds with the second word minus with the first; it should be negative"
     yield (
         "flips: the log-odds of the two prompts have different signs; neither the first token nor the greedy answer "
         "decides"
@@ -194,7 +210,8 @@ class ChatView:
         for line in to_records(self.tables["prompts"]):
             both = [side_of(line, side) for side in "ab"]
             cells = [(side["word"], shown(side["log_odds"], 2)) for side in both]
-            rows.append([line["prompt"], *cells[0], *cells[1], verdict(line["flips"]), str(line["common"])])
-        titles = ("prompt", "word", "log-odds", "word", "log-odds", "", "tokens in common")
+            judged = (shown(shift(line), 2), verdict(line["flips"]), in_common(line))
+            rows.append([line["prompt"], *cells[0], *cells[1], *judged])
+        titles = ("prompt", "word", "log-odds", "word", "log-odds", "shift", "", "tokens in common")
         yield grid(titles, rows, left=("prompt", "word", ""), overflow="fold")
         yield Text()

@@ -8,7 +8,21 @@ from typing import Any
 
 from oneword.checks import shortened
 from oneword.plot import Axis, Look, Mark, Panel, numbers
-from oneword.report.chat import LOG2, Line, Tables, headline, lines_of, meanings, parting, side_of, strongest, whole
+from oneword.report.chat import (
+    LOG2,
+    Line,
+    Tables,
+    headline,
+    in_common,
+    lines_of,
+    meanings,
+    parting,
+    shift,
+    side_of,
+    strongest,
+    verdict,
+    whole,
+)
 from oneword.report.table import heat_cell, shown, to_records
 from oneword.report.templating import facts, write_page
 
@@ -47,7 +61,7 @@ def log_odds(lines: Sequence[Line]) -> Panel:
     for side, look in SIDES.items():
         values = numbers(line[f"log_odds_{side}"] for line in lines)
         marks.append(Mark("dots", values, numbers(range(len(lines))), look, look.name))
-    names = tuple(shortened(line["prompt"], 18) for line in lines)
+    names = tuple(shortened(line["prompt"], 24) for line in lines)
     x = Axis("log-odds: first set of answers against the second")
     return Panel("Log-odds of each prompt with either word", x, Axis("", names=names, reverse=True), tuple(marks))
 
@@ -60,9 +74,9 @@ def _cards(tables: Tables, lines: Sequence[Line]) -> Iterator[dict[str, str]]:
             "label": "prompts whose likelier answer flips with one word",
             "note": "by the log-likelihood of whole answers, never by the first token",
         }
-        most = max(judged, key=lambda line: abs(line["log_odds_a"] - line["log_odds_b"]))
+        most = max(judged, key=lambda line: abs(shift(line)))
         yield {
-            "value": shown(abs(most["log_odds_a"] - most["log_odds_b"]), 1),
+            "value": shown(abs(shift(most)), 1),
             "label": f"the largest shift of the log-odds: {most['prompt']}",
             "note": f"from {shown(most['log_odds_a'], 1)} to {shown(most['log_odds_b'], 1)}; it {_verb(most)}",
         }
@@ -89,6 +103,9 @@ def _prompts(tables: Tables, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         yield {
             **line,
             "parting": parting(line),
+            "verdict": verdict(line["flips"]),
+            "shift": shift(line),
+            "same": in_common(line),
             "sides": [_side(tables, line, side) for side in "ab"],
             "scores": list(_scores(scores)),
             "steps": [_step(step) for step in lines_of(tables, "steps", line)],
