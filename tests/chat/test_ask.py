@@ -1,6 +1,7 @@
 """Prompts that differ in one word: the rule of a flip, where answers part, and how far the next tokens are apart."""
 
 import math
+from itertools import combinations
 
 import jsonschema
 import numpy as np
@@ -54,10 +55,12 @@ def test_an_answer_counts_all_its_tokens(found, family):
 
 
 def test_a_flip_needs_another_sign_and_swapping_the_words_swaps_the_log_odds(tiny):
-    phi = tiny["qwen2"].phi
-    words = ("good", "bad", "film", "awful", "twice", "nothing")
+    phi = tiny["gpt2"].phi
+    words, answers = ("good", "bad", "awful"), ("film.", "twice!", "her much", "not bad", "it was")
     prompts = [
-        Prompt(user="I love this {word} film", words=(a, b), answers=SETS) for a in words for b in words if a < b
+        Prompt(user="I love this {word}", words=pair, answers=((a,), (b,)))
+        for pair in combinations(words, 2)
+        for a, b in combinations(answers, 2)
     ]
     table = ask(prompts, phi, tokens=1).tables["prompts"]
     signs = np.sign(table[["log_odds_a", "log_odds_b"]].to_numpy())
