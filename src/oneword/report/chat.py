@@ -63,13 +63,16 @@ def headline(tables: Tables) -> str:
 
 def in_common(line: Line) -> str:
     """How many tokens both greedy answers begin with."""
-    return "all" if line["part_a"] is None else str(line["common"])
+    if line["part_a"] is not None:
+        return str(line["common"])
+    return "all" if line["ended_a"] and line["ended_b"] else f"≥ {line['common']}"
 
 
 def parting(line: Line) -> str:
     """Where the two greedy answers part."""
     if line["part_a"] is None:
-        return "the two answers are the same, token by token"
+        until = "" if line["ended_a"] and line["ended_b"] else ", up to where they were cut"
+        return f"the two answers are the same, token by token{until}"
     words = "token" if line["common"] == 1 else "tokens"
     same = f"after {line['common']} {words} in common" if line["common"] else "at the first token"
     return f"the answers part {same}: {line['part_a']!r} or {line['part_b']!r}"
