@@ -25,7 +25,7 @@ import oneword as ow
 from benchmarks.fuzz import Case, Home, run
 from oneword.auditing.pairs import Pairs
 from oneword.auditing.thresholds import Thresholds
-from oneword.comparison.answers import read_prompts
+from oneword.chat.prompts import read_prompts
 from oneword.experiments.spec import load_spec
 
 COUNT = 500
@@ -142,11 +142,11 @@ PROMPTS = (
     "prompt = 3\n",
     "prompt = []\n",
     "prompt = ['a']\n",
-    "[prompt]\ntext = 'a'\n",
-    "[[prompt]]\ntext = 'a {word}'\nwords = [1, 2]\n",
-    "[[prompt]]\ntext = 'a {word}'\nwords = " + json.dumps([f"w{k}" for k in range(20_000)] * 2) + "\n",
-    "[[prompt]]\ntext = 'a {word} {word}'\nwords = ['a', 'b']\n",
-    '[[prompt]]\ntext = "{word}\\u001b[2J"\nwords = ["\\u0000", "b"]\nanswers = ["\\u202e"]\n',
+    "[prompt]\nuser = 'a'\n",
+    "[[prompt]]\nuser = 'a {word}'\nwords = [1, 2]\n",
+    "[[prompt]]\nuser = 'a {word}'\nwords = " + json.dumps([f"w{k}" for k in range(20_000)] * 2) + "\n",
+    "[[prompt]]\nuser = 'a {word} {word}'\nwords = ['a', 'b']\n",
+    '[[prompt]]\nuser = "{word}\\u001b[2J"\nwords = ["\\u0000", "b"]\nanswers = [["\\u202e"], ["a"]]\n',
 )
 
 
@@ -189,8 +189,9 @@ def _spec(turn: int, draw: random.Random) -> Case:
 
 
 def _prompts(turn: int, draw: random.Random) -> Case:
-    keys = ("text", "words", "answers", "name", "unknown", "prompt")
-    usual = ("[[prompt]]", 'text = "Is it {word}?"', 'words = ["good", "bad"]', 'answers = ["yes", "no"]', 'name = "a"')
+    keys = ("user", "words", "answers", "system", "name", "unknown", "prompt")
+    answers = 'answers = [["yes"], ["no"]]'
+    usual = ("[[prompt]]", 'user = "Is it {word}?"', 'words = ["good", "bad"]', answers, 'name = "a"')
     return _toml("prompts", PROMPTS, keys, ("[[prompt]]", "[prompt]", "[other]", ""), usual, turn, draw, read_prompts)
 
 

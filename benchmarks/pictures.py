@@ -46,6 +46,7 @@ PAGES: dict[str, tuple[list[str], str | None]] = {
         "#meaning",
     ),
     "compare": (["compare", "I love her much", "I love her smile", "--out", "compare"], "#meaning"),
+    "chat": (["chat", "--prompts", "../../examples/prompts.toml"], "#meaning"),
     "audit": (["audit", "--texts", "60", "--lengths", "16,32,64,128,256", "--reinit"], "#worst"),
 }
 

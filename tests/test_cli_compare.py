@@ -1,4 +1,4 @@
-"""`oneword compare` as a person types it: texts, prompts, outputs, and what cannot be compared."""
+"""`oneword compare` as a person types it: texts, outputs, and what cannot be compared."""
 
 import json
 import sys
@@ -13,7 +13,6 @@ from tests.text.tiny_bert import needs_minilm
 from tests.text.tiny_models import write_model
 
 A, B = "I love her much", "I love her story"
-PROMPTS = '[[prompt]]\nname = "opinion"\ntext = "I love this {word} film"\nwords = ["good", "bad"]\n'
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +21,6 @@ def models(tmp_path_factory):
     for kind, head in (("bert", False), ("gpt2", True)):
         write_model(folder / kind, kind, head=head)
     return {kind: str(folder / kind) for kind in ("bert", "gpt2")}
-
-
-@pytest.fixture
-def prompts(tmp_path):
-    path = tmp_path / "prompts.toml"
-    path.write_text(PROMPTS, encoding="utf-8")
-    return str(path)
 
 
 def test_words_layers_and_maps_in_the_terminal(oneword, models):
@@ -42,21 +34,17 @@ def test_words_layers_and_maps_in_the_terminal(oneword, models):
     assert "next token" not in run.stdout
 
 
-def test_a_causal_model_says_what_comes_next_and_whether_a_prompt_flips(oneword, models, prompts):
-    run = oneword("compare", A, B, "--model", models["gpt2"], "--prompts", prompts, "--top", "3")
+def test_a_causal_model_says_what_comes_next(oneword, models):
+    run = oneword("compare", A, B, "--model", models["gpt2"], "--top", "3")
     assert run.returncode == 0, run.stderr
-    for what in ("next token", "KL(a‖b)", "JS", "opinion", "flips"):
+    for what in ("next token", "KL(a‖b)", "JS"):
         assert what in run.stdout
-    alone = oneword("compare", "--model", models["gpt2"], "--prompts", prompts)
-    assert alone.returncode == 0, alone.stderr
-    assert "opinion" in alone.stdout
-    assert "attention" not in alone.stdout
 
 
-def test_everything_is_written_and_agrees(oneword, models, prompts, tmp_path):
+def test_everything_is_written_and_agrees(oneword, models, tmp_path):
     out, page = tmp_path / "out", tmp_path / "a.html"
     run = oneword(
-        "compare", A, B, "--model", models["gpt2"], "--prompts", prompts, "--html", str(page), "--out", str(out),
+        "compare", A, B, "--model", models["gpt2"], "--html", str(page), "--out", str(out),
         "--json", "-", "--head", "1",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -64,7 +52,7 @@ def test_everything_is_written_and_agrees(oneword, models, prompts, tmp_path):
     assert content["texts"] == [A, B]
     jsonschema.validate(content, ow.Comparison.schema())
     assert content["command"].startswith("oneword compare")
-    for name in ("pairs", "moved", "layers", "heads", "attention", "answers", "divergence", "flips", "replies"):
+    for name in ("pairs", "moved", "layers", "heads", "attention", "answers", "divergence"):
         stored = pd.read_parquet(out / f"{name}.parquet")
         told = pd.DataFrame(content[name]).astype(stored.dtypes.to_dict())
         pd.testing.assert_frame_equal(stored, told)
@@ -82,7 +70,6 @@ def test_a_map_instead_of_a_model(oneword):
     assert run.returncode == 0, run.stderr
     assert "softmax attention, random weights" in run.stdout
     assert oneword("compare", A, B, "--map", "atention").returncode == 2
-    assert oneword("compare", "--map", "attention", "--prompts", "p.toml").returncode == 2
 
 
 @needs_minilm
@@ -109,7 +96,6 @@ def test_control_characters_of_a_text_are_not_sent_to_the_terminal(oneword, mode
         ([A, B, "--top", "0"], "RangeError: expected --top of at least 1"),
         ([A, B, "--dtype", "int8"], "UnknownNameError: expected --dtype"),
         ([A, B, "--html", "page.txt"], "FileFormatError: expected --html with a name that ends in .html"),
-        ([A, B, "--prompts", "none.toml"], "FileFormatError: expected a TOML file of prompts"),
     ],
 )
 def test_bad_input_is_one_line(oneword, models, arguments, said):
@@ -118,12 +104,6 @@ def test_bad_input_is_one_line(oneword, models, arguments, said):
     assert run.stdout == ""
     assert said in run.stderr
     assert run.stderr.count("\n") == 1
-
-
-def test_a_model_that_does_not_speak_has_no_answer_to_flip(oneword, models, prompts):
-    run = oneword("compare", "--model", models["bert"], "--prompts", prompts)
-    assert run.returncode == 2
-    assert "expected a causal language model (GPT-2, Llama" in run.stderr
 
 
 def test_without_the_extra_a_page_is_refused_before_the_work(oneword, models, tmp_path, monkeypatch):

@@ -127,7 +127,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("errors", "learning", "theory"):
+    if name in ("chat", "errors", "learning", "theory"):
         return import_module(f"oneword.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'oneword' has no attribute {name!r}")

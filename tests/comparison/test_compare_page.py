@@ -2,7 +2,6 @@
 
 import pytest
 
-from oneword.comparison.answers import Prompt, answer_prompts
 from oneword.comparison.verb import compare
 from oneword.report.comparison_page import draw_all, render
 from tests.pages import SCHEMES, SIZES, assert_names_nothing_outside, opened
@@ -15,8 +14,7 @@ A, B = f"I love {QUOTES} film", f"I love {EVIL} film"
 def found(tiny):
     phi = tiny["gpt2"]
     comparison = compare(A, B, by=phi, top=4)
-    flips = answer_prompts(phi, [Prompt(text=f"{EVIL} {{word}}", words=(QUOTES, "good"), name=QUOTES)])
-    return comparison, {**comparison.tables(1, 1), "flips": flips.flips, "replies": flips.answers}
+    return comparison, comparison.tables(1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +35,6 @@ def test_texts_are_escaped_everywhere(path):
 
 def test_nothing_outside_the_file_is_named(path):
     assert_names_nothing_outside(path)
-
-
-def test_prompts_alone_are_a_page_too(found, tmp_path):
-    comparison, tables = found
-    some = {name: tables[name] for name in ("flips", "replies")}
-    page = render((), some, comparison.about, [], tmp_path / "a.html").read_text()
-    assert "Does the answer flip" in page
-    assert "Attention, side by side" not in page
 
 
 def test_long_texts_are_maps_of_colours_and_longer_ones_are_left_to_the_figures(tiny, tmp_path, monkeypatch):

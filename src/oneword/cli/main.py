@@ -16,6 +16,7 @@ from oneword.checks import described, printable
 from oneword.cli.app import app as page
 from oneword.cli.audit import audit
 from oneword.cli.cache import cache
+from oneword.cli.chat import chat
 from oneword.cli.compare import compare
 from oneword.cli.doctor import doctor
 from oneword.cli.experiments import reproduce, sweep
@@ -54,7 +55,7 @@ def _common(
     pass
 
 
-for command in (measure, compare, reproduce, sweep, audit, page, doctor):
+for command in (measure, compare, chat, reproduce, sweep, audit, page, doctor):
     app.command()(command)
 app.add_typer(cache, name="cache")
 

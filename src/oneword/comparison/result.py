@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +111,8 @@ class Comparison:
 
     def to_dict(self, layer: int = 1, head: int | None = None) -> dict[str, Any]:
         """Everything but `weights`, ready for JSON; each table is a list of rows, which pandas.DataFrame accepts."""
-        return as_dict(self.given, self.tables(layer, head), self.about, self.notes)
+        rows = {name: to_records(table) for name, table in self.tables(layer, head).items()}
+        return {"format": FORMAT, "about": self.about, "notes": list(self.notes), "texts": list(self.given), **rows}
 
     @staticmethod
     def schema() -> dict[str, Any]:
@@ -154,19 +154,6 @@ def check_head(layer: int, head: int | None, layers: int, heads: int) -> None:
         raise RangeError(f"expected layer 1 … {layers}, got {layer}: layers of attention are counted from 1")
     if head is not None and not 0 <= head < heads:
         raise RangeError(f"expected head 0 … {heads - 1}, got {head}: heads are counted from 0")
-
-
-def as_dict(
-    texts: Sequence[str], tables: Mapping[str, pd.DataFrame], about: Mapping[str, Any], notes: Sequence[str]
-) -> dict[str, Any]:
-    """Tables of a comparison, of prompts or of both, ready for JSON."""
-    return {
-        "format": FORMAT,
-        "about": dict(about),
-        "notes": list(notes),
-        "texts": list(texts),
-        **{name: to_records(table) for name, table in tables.items()},
-    }
 
 
 def _largest(moved: pd.DataFrame) -> dict[str, Any]:

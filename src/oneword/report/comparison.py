@@ -1,7 +1,7 @@
 """How a comparison of two texts is shown in a terminal and in a notebook, and what pages share with them.
 
 Tables are those of `oneword.comparison`: pairs, moved, layers, heads, attention; answers and divergence of causal
-language models; flips and replies of a prompt file. Tables that were not requested are absent.
+language models only.
 """
 
 from __future__ import annotations
@@ -100,16 +100,15 @@ def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
         f"{about[name]} {name.removesuffix('s') if about[name] == 1 else name}" for name in ("layers", "heads")
     )
     yield f"model: {about['model']}, {layers} of {heads}, {about['dtype']}"
-    if "moved" in tables:
-        rows = "rows of the text" if tables["layers"]["over"].iloc[0] == "rows" else "words that have a counterpart"
-        yield "change: ‖h_b − h_a‖ / ‖h_a‖, where h is what a layer makes of a word (the mean over its tokens)"
-        yield "layer 0 is the embeddings, positions included where the model adds them there"
-        yield f"whole: the change of all {rows} together; pooled: of the mean over all tokens, special ones too"
-        yield "attention: a word receives what all its tokens receive, and pays what they pay on average, 1 in all"
-        yield "its change: total variation distance, the share that goes to other words than before"
-        if tables["pairs"]["how"].value_counts().drop("equal", errors="ignore").to_dict() == {"replace": 1}:
-            yield "one pair of texts is one change: a lower bound on what a change of one word can do, and no more"
-    if "divergence" in tables or "flips" in tables:
+    rows = "rows of the text" if tables["layers"]["over"].iloc[0] == "rows" else "words that have a counterpart"
+    yield "change: ‖h_b − h_a‖ / ‖h_a‖, where h is what a layer makes of a word (the mean over its tokens)"
+    yield "layer 0 is the embeddings, positions included where the model adds them there"
+    yield f"whole: the change of all {rows} together; pooled: of the mean over all tokens, special ones too"
+    yield "attention: a word receives what all its tokens receive, and pays what they pay on average, 1 in all"
+    yield "its change: total variation distance, the share that goes to other words than before"
+    if tables["pairs"]["how"].value_counts().drop("equal", errors="ignore").to_dict() == {"replace": 1}:
+        yield "one pair of texts is one change: a lower bound on what a change of one word can do, and no more"
+    if "divergence" in tables:
         yield "next token: Kullback–Leibler (KL) and Jensen–Shannon (JS) divergence in nats, JS ≤ ln 2 ≈ 0.69; TV ≤ 1"
 
 
@@ -157,17 +156,14 @@ class CompareView:
         self.layer, self.head = layer, head
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if "moved" in self.tables:
-            yield from self._sentences(options.max_width)
-            yield Text()
-            yield from self._layers(options.max_width)
-            yield from self._said()
-            yield Text()
-            yield from self._attention(options.max_width)
+        yield from self._sentences(options.max_width)
+        yield Text()
+        yield from self._layers(options.max_width)
+        yield from self._said()
+        yield Text()
+        yield from self._attention(options.max_width)
         if "answers" in self.tables:
             yield from self._answers()
-        if "flips" in self.tables:
-            yield from self._flips()
         for line in [*meanings(self.about, self.tables), *self.notes]:
             yield Text(f"· {visible(line)}", style="dim")
 
@@ -264,19 +260,6 @@ class CompareView:
             for a, b in zip(*map(to_records, both), strict=True)
         ]
         yield grid(titles, rows, left=("first text", "second text"))
-        yield Text()
-
-    def _flips(self) -> Iterator[RenderableType]:
-        found = to_records(self.tables["flips"])
-        rows = []
-        for line in found:
-            a, b = ((line[f"word_{s}"], repr(line[f"answer_{s}"]), shown(line[f"probability_{s}"])) for s in ("a", "b"))
-            flips = "yes" if line["flips"] else "no"
-            rows.append([line["prompt"], *a, *b, flips, shown(line["js"]), shown(line["tv"])])
-        count = sum(line["flips"] for line in found)
-        yield Text(f"the answer flips with the word in {count} of {len(found)} pairs of prompts", style="bold")
-        titles = ("prompt", "word", "answer", "p", "word", "answer", "p", "flips", "JS", "TV")
-        yield grid(titles, rows, left=("prompt", "word", "answer", "flips"), overflow="fold")
         yield Text()
 
 

@@ -35,23 +35,20 @@ def render(
     command: str = "",
 ) -> Path:
     """Write the page of a comparison, given as its tables; the map of `layer` and `head` is the one shown first."""
-    compared = "moved" in tables
-    maps = attention_maps(tables) if compared else []
+    maps = attention_maps(tables)
     return write_page(
         "compare.html.j2",
         path,
-        names=names_of(texts) if texts else (),
+        names=names_of(texts),
         about=about,
         cards=list(pair_cards(tables)),
-        words=pair_columns(tables) if compared else None,
+        words=pair_columns(tables),
         maps=maps,
         first=(layer, head),
-        too_long=compared and not maps,
-        layers=_layers(tables) if compared else None,
-        heads=_heads(tables["heads"]) if compared else None,
+        too_long=not maps,
+        layers=_layers(tables),
+        heads=_heads(tables["heads"]),
         answers=_answers(tables) if "answers" in tables else None,
-        flips=to_records(tables["flips"]) if "flips" in tables else [],
-        replies=_replies(tables) if "replies" in tables else [],
         meanings=[*shared.meanings(about, tables), *notes],
         facts=[("", list(facts(about)))],
         command=command,
@@ -59,31 +56,30 @@ def render(
 
 
 def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
-    if "moved" in tables:
-        end = to_records(tables["layers"])[-1]
+    end = to_records(tables["layers"])[-1]
+    yield {
+        "value": shown(end["whole"], 2),
+        "label": f"the whole text, after layer {end['layer']}",
+        "note": f"relative to the first text; its mean over tokens: {shown(end['pooled'], 2)}, at a cosine of "
+        f"{shown(end['cosine'], 2)}",
+    }
+    kept = most_moved(tables, kept=True)
+    if kept is not None:
+        changed = most_moved(tables, kept=False)
+        own = ""
+        if changed is not None:
+            own = f"; “{label(changed)}”: {shown(changed['change'], 2)} at layer {changed['layer']}"
         yield {
-            "value": shown(end["whole"], 2),
-            "label": f"the whole text, after layer {end['layer']}",
-            "note": f"relative to the first text; its mean over tokens: {shown(end['pooled'], 2)}, at a cosine of "
-            f"{shown(end['cosine'], 2)}",
+            "value": shown(kept["change"], 2),
+            "label": f"“{label(kept)}”, in both texts, at layer {kept['layer']}",
+            "note": f"of the words that stayed, the one that moved most{own}",
         }
-        kept = most_moved(tables, kept=True)
-        if kept is not None:
-            changed = most_moved(tables, kept=False)
-            own = ""
-            if changed is not None:
-                own = f"; “{label(changed)}”: {shown(changed['change'], 2)} at layer {changed['layer']}"
-            yield {
-                "value": shown(kept["change"], 2),
-                "label": f"“{label(kept)}”, in both texts, at layer {kept['layer']}",
-                "note": f"of the words that stayed, the one that moved most{own}",
-            }
-        head = to_records(tables["heads"].sort_values("change", ascending=False, kind="stable").head(1))[0]
-        yield {
-            "value": shown(head["change"], 2),
-            "label": f"of its attention goes elsewhere: head {head['head']} of layer {head['layer']}",
-            "note": "the head that moved most, on average over words (total variation distance)",
-        }
+    head = to_records(tables["heads"].sort_values("change", ascending=False, kind="stable").head(1))[0]
+    yield {
+        "value": shown(head["change"], 2),
+        "label": f"of its attention goes elsewhere: head {head['head']} of layer {head['layer']}",
+        "note": "the head that moved most, on average over words (total variation distance)",
+    }
     if "divergence" in tables:
         (apart,) = to_records(tables["divergence"])
         tops = [line for line in to_records(tables["answers"]) if line["rank"] == 1]
@@ -91,13 +87,6 @@ def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
             "value": "flips" if apart["flips"] else "stays",
             "label": f"the next token: “{tops[0]['answer']}”, then “{tops[1]['answer']}”",
             "note": f"JS divergence {shown(apart['js'])}, total variation {shown(apart['tv'])}",
-        }
-    if "flips" in tables:
-        found = to_records(tables["flips"])
-        yield {
-            "value": f"{sum(line['flips'] for line in found)} of {len(found)}",
-            "label": "answers flip with one word of the prompt",
-            "note": f"prompts: {len({line['prompt'] for line in found})}",
         }
 
 
@@ -171,24 +160,12 @@ def _answers(tables: Tables) -> dict[str, Any]:
     return {"apart": apart, "sides": [[line for line in found if line["text"] == text] for text in ("a", "b")]}
 
 
-def _replies(tables: Tables) -> list[dict[str, Any]]:
-    """For each prompt its words with what comes next."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for line in to_records(tables["replies"]):
-        found.setdefault(line["prompt"], {}).setdefault(line["word"], []).append(line)
-    return [{"prompt": prompt, "words": list(words.items())} for prompt, words in found.items()]
-
-
 # Figures: attention side by side (Fig. 1), layers by words and by heads, next tokens ----------------------------------
 
 
 def draw_all(texts: Sequence[str], tables: Tables, out: Path, *, layer: int = 1, head: int | None = None) -> list[Path]:
     """Draw every figure whose tables are there into a folder, each as PDF, SVG and PNG."""
-    figures: dict[str, Drawing] = {}
-    if "attention" in tables:
-        figures["attention"] = attention(texts, tables, layer, head)
-        figures["layers"] = layers(tables)
-        figures["heads"] = heads(tables)
+    figures = {"attention": attention(texts, tables, layer, head), "layers": layers(tables), "heads": heads(tables)}
     if "answers" in tables:
         figures["answers"] = answers(texts, tables)
     return [path for name, figure in figures.items() for path in save(figure, out, name)]

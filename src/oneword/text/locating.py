@@ -8,7 +8,7 @@ from pathlib import Path
 from oneword.checks import shown
 from oneword.errors import FileFormatError, RangeError
 from oneword.text import embedded, gguf, sources
-from oneword.text.model_folder import FILES, POOLING, ModelFolder
+from oneword.text.model_folder import FILES, POOLING, TEMPLATE, TOKENIZER_SETTINGS, ModelFolder
 from oneword.text.tensors import INDEX
 
 _REMEDY = "give the folder of a model on this machine, or 'minilm'"
@@ -41,5 +41,6 @@ def locate(name: object, revision: str | None, kinds: str) -> Located | Path:
     if path is not None:
         return Located(ModelFolder.at(path), path.name, None) if path.is_dir() else path
     sources.check_hub_name(name, kinds)
-    found = ModelFolder(sources.download(name, revision, FILES, _REMEDY, (POOLING, INDEX)))
+    optional = (POOLING, INDEX, TEMPLATE, TOKENIZER_SETTINGS)
+    found = ModelFolder(sources.download(name, revision, FILES, _REMEDY, optional))
     return Located(found, name, found.name)  # the hub names the folder by the commit

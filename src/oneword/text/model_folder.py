@@ -26,6 +26,8 @@ from oneword.text.tensors import INDEX, StoredTensors, check_regular
 
 FILES = ("config.json", "tokenizer.json", "*.safetensors")
 POOLING = "1_Pooling/config.json"  # … and there how it makes one vector of a text
+TEMPLATE = "chat_template.jinja"  # the chat template; else it is in …
+TOKENIZER_SETTINGS = "tokenizer_config.json"
 _MODULES = "modules.json"  # sentence-transformers says there which subfolder holds the model
 # Checkpoints made before LayerNorm was part of torch, bert-base-uncased among them, use the names of the formula.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
