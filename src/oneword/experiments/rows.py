@@ -38,7 +38,9 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "N": _WHOLE, "sample": _WHOLE, "label": _WHOLE, "training": _TEXT, "objective": _TEXT, "g": _REAL, "err": _REAL,
     "gamma": _REAL, "signed_delta": _REAL, "f": _REAL, "alignment": _REAL, "rho": _REAL, "residual": _REAL,
     "identity_gap": _REAL, "condition": _REAL, "lambda_min_over_k": _REAL, "dropped": _WHOLE,
-    # attention_map
+    # chat
+    "answer": _TEXT,
+    # attention_map; a chat shares sentence and text
     "sentence": _WHOLE, "text": _TEXT, "from_token": _TEXT, "to_token": _TEXT, "from_index": _WHOLE,
     "to_index": _WHOLE, "weight": _REAL,
 }  # fmt: skip
@@ -179,6 +181,7 @@ def figure_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "frontier": _most_limits(frontier),
         "objectives": learnt,
         "fig1-attention-maps": of_kind(table, "attention_map"),
+        "fig1-chat": of_kind(table, "chat"),
         # Beside the figures: cards, the coloured reviews, and what the run was about.
         "lowest-alignment": learning_rows(table, "lowest-alignment"),
         "frontier-points": frontier,

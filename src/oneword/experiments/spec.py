@@ -13,8 +13,9 @@
     [[learning]]
     …
 
-`[[sweep]]`, `[[learning]]`, `[[review]]`, `[[attention_map]]` and `[[trained]]` are grids of cells; a table that comes
-once may be written with single brackets. A map of one's own is "package.module:factory", which needs `trust_code`.
+`[[sweep]]`, `[[learning]]`, `[[review]]`, `[[attention_map]]`, `[[chat]]` and `[[trained]]` are grids of cells; a table
+that comes once may be written with single brackets. A map of one's own is "package.module:factory", which needs
+`trust_code`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from oneword.experiments.own_maps import OwnMap, resolved
 from oneword.maps.registry import MAPS
 from oneword.validation import FileModel, read_model, read_toml
 
-TABLES = {"sweep": "sensitivity"} | {kind: kind for kind in ("learning", "review", "attention_map", "trained")}
+TABLES = {"sweep": "sensitivity"} | {kind: kind for kind in ("learning", "review", "attention_map", "chat", "trained")}
 Tables = tuple[dict[str, Any], ...]  # their keys are those of the cells, which `grid` checks
 
 
@@ -53,6 +54,7 @@ class SpecFile(FileModel):
     learning: Tables = ()
     review: Tables = ()
     attention_map: Tables = ()
+    chat: Tables = ()
     trained: Tables = ()
 
     @field_validator(*TABLES, mode="before")
@@ -121,7 +123,15 @@ def _overridden(kind: str, table: Mapping[str, Any], override: Mapping[str, Any]
 
 # What a person writes, and the field of a cell it is.
 _NAMES = {"maps": "map", "depth": "depths", "trials": "trial"}
-_WHOLE_LISTS = ("depths", "sentences", "trainings", "objectives", "frontier")  # one value of a cell, not one cell each
+_WHOLE_LISTS = (
+    "depths",
+    "sentences",
+    "trainings",
+    "objectives",
+    "frontier",
+    "words",
+    "answers",
+)  # one value of a cell, not one cell each
 MOST_CELLS = 100_000  # of one grid
 TRIALS = {"sensitivity": 10}  # as many as the paper; one of any other kind
 

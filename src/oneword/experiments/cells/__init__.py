@@ -8,13 +8,14 @@ from typing import Any
 
 from oneword.errors import FileFormatError, UnknownNameError, did_you_mean
 from oneword.experiments.cell import Cell, choice
+from oneword.experiments.cells.chat import ChatCell
 from oneword.experiments.cells.learning import LearningCell
 from oneword.experiments.cells.sensitivity import ReviewCell, SensitivityCell
 from oneword.experiments.cells.trained import AttentionMapCell, TrainedCell
 from oneword.experiments.own_maps import OwnMap
 
 KINDS: dict[str, type[Cell]] = {
-    kind.kind: kind for kind in (SensitivityCell, LearningCell, ReviewCell, AttentionMapCell, TrainedCell)
+    kind.kind: kind for kind in (SensitivityCell, LearningCell, ReviewCell, AttentionMapCell, ChatCell, TrainedCell)
 }
 
 

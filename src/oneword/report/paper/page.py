@@ -60,6 +60,8 @@ def render(
         options=OPTIONS,
         objectives=objective_lines(rows["objectives"]),
         reviews=reviews(rows["reviews"]),
+        chat=chat_pair(rows["fig1-chat"]),
+        chat_missing=dict(run.get("left_out") or {}).get("fig1-chat", ""),
         encoders=sorted(set(rows["all"]["encoder"].dropna())),
         meanings=[],
         command=str(run.get("command", "")),
@@ -104,6 +106,18 @@ def headlines(rows: Mapping[str, pd.DataFrame], fits: pd.DataFrame | None) -> li
         )
         if card
     ]
+
+
+def chat_pair(rows: pd.DataFrame) -> dict[str, Any]:
+    """Fig. 1: both prompts of a chat model with its answers; empty without rows."""
+    if rows.empty:
+        return {}
+    sides = [
+        {"word": row["word"], "sent": row["text"], "answer": row["answer"], "log_odds": float(row["value"])}
+        for row in rows.sort_values("sentence").head(2).to_dict("records")
+    ]
+    first, second = (side["log_odds"] for side in sides)
+    return {"model": rows["map"].iloc[0], "sides": sides, "flips": first * second < 0}
 
 
 def _card(value: str, label: str, note: str) -> dict[str, str]:
