@@ -52,7 +52,8 @@ rows, and those that certificates settle, need no interval. {chance}
   attention goes beyond the theorem.
 - T4 and T5 bound RF by (2−γ)² − o(1). At a finite n RF itself can lie below the bare (2−γ)² (the note of T4d-rf says
   how often), so claims b and d compare with max(0, 2−γ−ε)², ε = 1.25 |1−yf| √(1+2D/k)/(n√ρ).
-- Fig. 1: the attention maps of the two sentences, from the same encoder; the chat model is SmolLM2-135M-Instruct ([more](chat.md)).
+- Fig. 1: the attention maps of the two sentences, from the same encoder; the chat model is SmolLM2-135M-Instruct, with
+  [twelve pairs of prompts](chat.md), all reported.
 - No padding: texts have at least n tokens and are cut there; texts that then coincide are left out and counted.
 
 ## Claims
