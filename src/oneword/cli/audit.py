@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from oneword.checks import MODEL_PRECISIONS
 from oneword.cli import common
 from oneword.cli.common import check_place, command_line
 from oneword.cli.texts import texts_of
@@ -38,7 +39,7 @@ def audit(
     ] = None,
     output: Annotated[str, _input(help=f"The vector of a text: {explained(lambda each: each.pooled)}.")] = "pooled",
     layer: Annotated[int | None, _input(help="Of this layer; the last by default.")] = None,
-    dtype: Annotated[str, _input(help="float32 or float64.")] = "float32",
+    dtype: Annotated[str, _input(help=f"{', '.join(MODEL_PRECISIONS)}.")] = "float32",
     device: Annotated[str, _input(help="cpu, cuda, …")] = "cpu",
     texts: Annotated[int, _edits(help="How many texts at most, drawn with the seed.")] = 30,
     lengths: Annotated[str, _edits(help="Tokens to which texts are cut, at borders of words.")] = "16,32,64,128",
@@ -114,7 +115,7 @@ def audit(
     settings = read_model(Settings, {**numbers, **dict(map(_setting, setting or ()))}, "audit")
     own = None if pairs is None else Pairs.read(pairs)
     given = None if file is None and column is None else texts_of(None, file, column, None)
-    like = common.like_of(dtype, device)
+    like = common.like_of(dtype, device, model=True)
     models, twins = _models(names, reinit, seed, output=output, layer=layer, dtype=like.dtype, device=device)
     with watched(quiet) as progress:
         found = run(

@@ -41,7 +41,7 @@ def compare(
             help="Prompts that differ in one word (TOML), for a causal model; with or without two texts.",
         ),
     ] = None,
-    dtype: Annotated[str, _input(help="float32 or float64.")] = "float32",
+    dtype: Annotated[str | None, _input(help=common.DTYPES)] = None,
     device: Annotated[str, _input(help="cpu, cuda, …")] = "cpu",
     top: Annotated[int, output_option(help="Next tokens shown, of a causal model.")] = 5,
     html: common.HtmlFile = None,
@@ -94,7 +94,7 @@ def compare(
     from oneword.report.comparison import CompareView
 
     asked = () if prompts is None else read_prompts(prompts)
-    like = common.like_of(dtype, device)
+    like = common.like_of(dtype or ("float32" if named_map is None else "float64"), device, model=named_map is None)
     tables: dict[str, pd.DataFrame] = {}
     weights: dict[str, np.ndarray] = {}
     texts: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def compare(
     about = {} if isinstance(by, str) else describe_model(by)
     check_head(layer, head, *((1, 1) if isinstance(by, str) else (by.layers, by.heads)))
     if first is not None and second is not None:
-        found = side_by_side(first, second, by, top=top)
+        found = side_by_side(first, second, by, top=top, dtype=like.dtype)
         tables, texts, about, notes = found.tables(layer, head), found.given, found.about, found.notes
         weights = dict(zip(("a", "b"), found.weights, strict=True))
     if asked and isinstance(by, TransformerFeatures):
