@@ -70,7 +70,7 @@ class Output:
 
 
 def directions(rows: Any) -> Any:
-    """Rows of norm 1: h_j / ‖h_j‖, and 0 where h_j is 0.
+    """Rows u_j of norm 1: h_j / ‖h_j‖, and 0 where h_j is 0.
 
     S² is then the mean over words of ‖u_j' − u_j‖² = 2 − 2 cos(h_j, h_j'): every word counts alike, and attention sinks
     hide nothing. Lengths are lost, as they are to the blocks of decoders, which normalise what they read. Norms of the
@@ -80,7 +80,7 @@ def directions(rows: Any) -> Any:
     return rows / rows.norm(dim=-1, keepdim=True).clamp_min(_SMALLEST)
 
 
-_SMALLEST = 1e-30  # float32 divides by it, and no row of a model is that short
+_SMALLEST = 1e-15  # no row of a model is that short; squares of shorter ones would vanish in float32
 
 OUTPUTS: Mapping[str, Output] = MappingProxyType(
     {
