@@ -1,11 +1,15 @@
 """The output "rows": every word counts alike, however long its row is; and logits, centred where S is meant."""
 
+import io
+import json
 import math
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import torch
+from rich.console import Console
 
 import oneword as ow
 from oneword.bounds.ceiling import ceiling
@@ -136,7 +140,7 @@ def test_a_result_has_the_ceiling(folder: Path) -> None:
 # Where it is measured -----------------------------------------------------------------------------------------------
 
 
-def test_measure_shows_layers_by_their_rows_and_flags_sinks(folder: Path) -> None:
+def test_measure_shows_layers_by_their_rows_and_flags_sinks(folder: Path, tmp_path: Path) -> None:
     phi = load(folder, "sink", output="rows", layer=2)
     text = phi.encode(TEXT)
     table = ow.measure(TEXT, phi, effort=EFFORT, words=False)
@@ -156,6 +160,11 @@ def test_measure_shows_layers_by_their_rows_and_flags_sinks(folder: Path) -> Non
     (note,) = [note for note in table.notes if "attention sinks" in note]
     assert f"“{SINK}” in layers 0–2 (up to " in note
     assert "the output rows" not in note
+    console = Console(record=True, width=120, file=io.StringIO())
+    console.print(table)
+    assert f"{SINK} (sink)" in console.export_text()
+    jsonschema.validate(json.loads(json.dumps(table.to_dict(), allow_nan=False)), ow.WordTable.schema())
+    assert f"{SINK} (sink)" in table.save_html(tmp_path / "a.html").read_text()
     blind = ow.measure(TEXT, phi.select(output="hidden"), effort=EFFORT, words=False)
     assert any("the output rows counts every word alike" in note for note in blind.notes)
 
