@@ -149,7 +149,7 @@ class Part:
         line = self.at(start)
         return self.subject.kind == "model" and line is not None and line["candidates"] is None
 
-    def in_layers(self, position: int, word: object) -> str:
+    def in_layers(self, position: object, word: object) -> str:
         """A word as the tables of layers call it: attention sinks say so."""
         here = self.layers["position"] == position
         return f"{word} (sink)" if bool(self.layers.loc[here, "sink"].any()) else str(word)
