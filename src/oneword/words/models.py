@@ -314,8 +314,10 @@ class ModelJob:
             )
         sinks = "" if self.norms is None else sinks_said([self.text], [self.norms])
         if sinks:
-            blind = "" if self.subject.what.startswith("rows") else "; the output rows counts every word alike"
-            yield f"{by}: attention sinks, whose rows outweigh all others: {sinks}{blind}"
+            chosen = self.subject.phi.selection
+            alike = chosen.module is None and chosen.output.unit_rows
+            remedy = "" if alike else "; the output rows counts every word alike"
+            yield f"{by}: attention sinks, whose rows outweigh all others: {sinks}{remedy}"
         several = sum(len(self.text.rows[i]) > 1 for i in spots)
         if several and self.words is not None:
             yield f"{by}: {several} words have several tokens; only real words of as many tokens could replace them"
