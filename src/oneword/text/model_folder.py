@@ -15,10 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.checks import MODEL_PRECISIONS, printable, shortened, shown
+from oneword.checks import printable, shortened, shown
 from oneword.errors import FileFormatError, RangeError
 from oneword.files import read_regular
 from oneword.text import cache, sources, tokenizer_files
@@ -31,6 +32,7 @@ POOLING = "1_Pooling/config.json"  # … and there how it makes one vector of a 
 _MODULES = "modules.json"  # sentence-transformers says there which subfolder holds the model
 # Checkpoints made before LayerNorm was part of torch, bert-base-uncased among them, use the names of the formula.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NAMES = ("minilm", EMBEDDED_ENCODER.lower())
 _REMEDY = "give the folder of a model on this machine, or 'minilm'"
 
@@ -143,7 +145,7 @@ class ModelFolder:
             got = f"no such tensor in {self.name}: save the whole model with save_pretrained(…)"
             raise FileFormatError(f"expected a {kind} model with {name}, got {got}")
         tensor = self.tensors.read(found)
-        if str(tensor.dtype).removeprefix("torch.") not in MODEL_PRECISIONS:
+        if tensor.dtype not in _DTYPES:
             remedy = "take weights not quantised"
             raise FileFormatError(f"expected {name} in floating point, got {tensor.dtype} in {self.name}: {remedy}")
         return tensor
