@@ -115,7 +115,7 @@ def audit(
     settings = read_model(Settings, {**numbers, **dict(map(_setting, setting or ()))}, "audit")
     own = None if pairs is None else Pairs.read(pairs)
     given = None if file is None and column is None else texts_of(None, file, column, None)
-    like = common.like_of(dtype, device, model=True)
+    like = common.like_of(dtype, device)
     models, twins = _models(names, reinit, seed, output=output, layer=layer, dtype=like.dtype, device=device)
     with watched(quiet) as progress:
         found = run(

@@ -145,8 +145,8 @@ def dump(data: Any, target: str) -> None:
         raise FileFormatError(f"--json: {error}") from None
 
 
-def like_of(dtype: str, device: str, *, model: bool) -> torch.Tensor:
-    """An empty tensor of that precision on that device; `model`: for trained models only."""
+def like_of(dtype: str, device: str, *, model: bool = True) -> torch.Tensor:
+    """An empty tensor of that precision on that device; `model`: whether only trained models get it."""
     import torch
 
     from oneword.devices import check_device
