@@ -64,7 +64,8 @@ def attack(
                 # Numbers that overflow are refused elsewhere; where the mean of a row drowns its spread, a LayerNorm in
                 # the model's precision is none any more.
                 sound = share.isfinite()
-                if phi.selection.source != "attention" and made.kind == "ceiling":
+                normalised = phi.selection.source == "attention" or phi.selection.output.unit_rows
+                if not normalised and made.kind == "ceiling":
                     sound &= unsteadiness(phi, changed) <= STEADY
                 unsteady += int((~sound).sum())
                 above += int((share[~sound] > 1).sum())

@@ -178,7 +178,7 @@ def test_help_teaches_by_examples(oneword):
         (["--output", "hidden"], "pooled or cls"),
         (["--html", "page.txt"], ".html"),
         (["--junit", "nowhere/a.xml"], "folder"),
-        (["--dtype", "int8"], "--dtype"),
+        (["--dtype", "int8"], "dtype float32 or float64"),
         (["--share", "2"], "share"),
         (["--set", "each=0"], "each"),
         (["--set", "eech=2"], "--set each="),

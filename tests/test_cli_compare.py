@@ -94,7 +94,7 @@ def test_control_characters_of_a_text_are_not_sent_to_the_terminal(oneword, mode
         ([A, B, "--layer", "9"], "RangeError: expected layer 1 … 1, got 9"),
         ([A, B, "--head", "2"], "RangeError: expected head 0 … 1, got 2"),
         ([A, B, "--top", "0"], "RangeError: expected --top of at least 1"),
-        ([A, B, "--dtype", "int8"], "UnknownNameError: expected --dtype"),
+        ([A, B, "--dtype", "int8"], "DTypeError: expected dtype float32 or float64"),
         ([A, B, "--html", "page.txt"], "FileFormatError: expected --html with a name that ends in .html"),
     ],
 )

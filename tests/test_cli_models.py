@@ -43,7 +43,7 @@ def test_everything_that_is_written_opens(oneword, model, tmp_path):
     ("options", "said"),
     [
         (["--output", "pooled:9"], "expected layer from 0 to 2, the layers of tiny, got 9"),
-        (["--output", "pool"], "expected output out of hidden, pooled, cls, logits, attention, got 'pool'"),
+        (["--output", "pool"], "expected output out of hidden, rows, pooled, cls, logits, attention, got 'pool'"),
         (["--output", "pooled:x"], "hidden:3"),
         (["--within", "sphere"], "expected within='ball' for models"),
         (["--position", "40"], "expected positions out of 0 … 6, got [40]"),

@@ -273,7 +273,7 @@ def test_maps_that_cannot_be_measured_say_why(phi, error, says):
     ("x", "options", "error", "says"),
     [
         (torch.full((3, 4), math.nan, dtype=torch.float64), {}, NonFiniteError, "12 of 12"),
-        (torch.ones(3, 4, dtype=torch.int64), {}, DTypeError, "torch.int64"),
+        (torch.ones(3, 4, dtype=torch.int64), {}, DTypeError, "got int64"),
         (torch.ones(3, 4, dtype=torch.float32), {}, DTypeError, "torch.float32"),
         (torch.zeros(0, 4, dtype=torch.float64), {}, ShapeError, r"\(0, 4\)"),
         (torch.ones(4, dtype=torch.float64), {}, ShapeError, r"\(4,\)"),

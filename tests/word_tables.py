@@ -128,7 +128,7 @@ def _layers(rows: list[dict[str, Any]], draw: np.random.Generator) -> Iterator[d
             share = start + (1 - start) * (layer / LAYERS) ** draw.uniform(0.6, 1.8)
             how = "searched" if layer == LAYERS else f"at the change of {OUTPUT}"
             known = {name: row[name] for name in ("text", "by", "position", "word")}
-            yield known | {"layer": layer, "value": row["value"] * share, "how": how}
+            yield known | {"layer": layer, "value": row["value"] * share, "how": how, "sink": row["position"] == 1}
 
 
 def _heads(number: int, by: str, draw: np.random.Generator) -> Iterator[dict[str, Any]]:

@@ -6,9 +6,13 @@ import math
 import numbers
 import operator
 import unicodedata
+from collections.abc import Sequence
 
 from oneword.errors import DTypeError, RangeError, TextError
 from oneword.errors import printable as printable  # errors need it, and so does everybody who prints
+
+PRECISIONS = ("float32", "float64")  # of maps, and of texts as arrays
+MODEL_PRECISIONS = ("float16", "bfloat16", *PRECISIONS)  # of trained models
 
 
 def check_string(text: object) -> None:
@@ -54,6 +58,22 @@ def shown(value: object) -> str:
         return type(value).__name__
 
 
+def ranges(whole: Sequence[int]) -> str:
+    """0, 1, 2, 5 as 0–2, 5."""
+    runs: list[list[int]] = []
+    for k in whole:
+        if runs and k == runs[-1][-1] + 1:
+            runs[-1].append(k)
+        else:
+            runs.append([k])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def layer_ranges(layers: Sequence[int]) -> str:
+    """The same for numbers of layers: "layer 3", "layers 0–2, 5"."""
+    return f"layer{'s' if len(layers) > 1 else ''} {ranges(layers)}"
+
+
 def whole_number(name: str, value: object) -> int:
     """The value as an int. Raises RangeError for anything but a whole number of 64 bits; True is none."""
     try:
@@ -94,7 +114,15 @@ def check_function(name: str, value: object) -> None:
         raise RangeError(f"expected {name} as a function, got {shown(value)}: give one, or leave it out")
 
 
-def check_floating(dtype: object) -> None:
-    """Raise DTypeError unless this is a torch.dtype of floating point."""
-    if getattr(dtype, "is_floating_point", None) is not True:
-        raise DTypeError(f"expected dtype as torch.float32 or torch.float64, got {shown(dtype)}: write one of these")
+def check_precision(dtype: object, *, model: bool = False) -> None:
+    """Raise DTypeError unless maps and texts (or, with `model`, trained models) can be in this dtype of torch or numpy.
+
+    Trained models take 16 bits, too: their own rounding is part of what they are, and X and φ(X) are float32. Maps and
+    texts need 32: 16 bits round away the small differences of features that are measured.
+    """
+    name = str(dtype).removeprefix("torch.") if hasattr(dtype, "itemsize") else ""
+    if name not in (MODEL_PRECISIONS if model else PRECISIONS):
+        halves = " and ".join(each for each in MODEL_PRECISIONS if each not in PRECISIONS)
+        wanted = f"dtype {' or '.join(PRECISIONS)} ({halves} for trained models only)"
+        got = name if name.isidentifier() else shown(dtype)
+        raise DTypeError(f"expected {wanted}, got {got}: choose one of these, or convert to it")

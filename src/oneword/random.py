@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.checks import check_floating, shown, whole_number
+from oneword.checks import check_precision, shown, whole_number
 from oneword.devices import check_device
 from oneword.errors import RangeError
 
@@ -37,8 +37,8 @@ def resolve_seed(seed: int | None, generator: torch.Generator | None) -> int:
 
 
 def like(dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """An empty tensor of that precision on that device. Raises DTypeError or UnknownNameError where there is none."""
-    check_floating(dtype)
+    """An empty tensor for a map or a text. Raises DTypeError or UnknownNameError for another dtype or device."""
+    check_precision(dtype)
     return torch.empty(0, dtype=dtype, device=check_device(device))
 
 

@@ -201,7 +201,7 @@ def test_the_result_shows_and_saves_itself(tiny, family, tmp_path):
     assert "<b>film" not in html
     assert repr(found).startswith("Comparison('I love <b>' → 'I love film'")
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert content["format"] == "oneword.compare/1"
+    assert content["format"] == "oneword.compare/2"
     assert content["texts"] == ["I love <b>", "I love film"]
     assert len(content["moved"]) == len(found.to_pandas())
     jsonschema.validate(content, ow.Comparison.schema())

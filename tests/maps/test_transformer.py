@@ -336,7 +336,7 @@ def test_what_a_model_does_not_have_is_a_named_error(bert: Path) -> None:
         phi.select(output="attention", layer=0)
     with pytest.raises(RangeError, match="expected head from 0 to 1"):
         phi.select(output="attention", head=2)
-    with pytest.raises(UnknownNameError, match="expected output out of hidden, pooled"):
+    with pytest.raises(UnknownNameError, match="expected output out of hidden, rows, pooled"):
         phi.select(output="pool")  # type: ignore[arg-type]
     with pytest.raises(RangeError, match="expected a model with a head"):
         phi.select(output="logits")

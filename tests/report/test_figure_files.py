@@ -50,7 +50,9 @@ def comparison() -> tuple[tuple[str, str], dict[str, pd.DataFrame]]:
         "attention": pd.DataFrame(attention),
         "pairs": pd.DataFrame(pairs),
         "moved": pd.DataFrame(moved),
-        "layers": pd.DataFrame({"layer": layers, "whole": [0.5, 0.6, 0.7], "pooled": [0.4, 0.5, 0.6]}),
+        "layers": pd.DataFrame(
+            {"layer": layers, "whole": [0.5, 0.6, 0.7], "median": [0.1, 0.2, 0.3], "pooled": [0.4, 0.5, 0.6]}
+        ),
         "heads": pd.DataFrame(heads),
         "answers": pd.DataFrame(answers),
     }

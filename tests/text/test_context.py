@@ -37,7 +37,7 @@ def test_shapes_that_are_no_text_are_refused_with_what_was_given(shape: tuple[in
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
 def test_numbers_that_are_not_floating_point_are_refused(dtype: torch.dtype) -> None:
-    with pytest.raises(DTypeError, match=str(dtype)):
+    with pytest.raises(DTypeError, match=f"got {str(dtype).removeprefix('torch.')}:"):
         as_context(torch.ones(2, 3, dtype=dtype))
 
 

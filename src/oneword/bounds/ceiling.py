@@ -46,9 +46,12 @@ def _ceiling(probe: TransformerProbe, rows: Rows, within: Constraint, any_set: b
     phi = probe.phi
     if phi.selection.module is not None:
         raise UnknownSteps("none is known for a part of a model")
-    if callable(phi.selection.output.reduce):
-        raise UnknownSteps(f"none is known for {phi.selection.output.title}")
+    output = phi.selection.output
+    if callable(output.reduce) and not output.unit_rows:
+        raise UnknownSteps(f"none is known for {output.title}")
     moving, covers = _moving(phi, probe, rows, any_set)
+    if output.unit_rows:
+        return Certificate(_unit_rows(phi, probe, moving), covers, "ceiling")
     if phi.selection.source == "attention":
         return Certificate(_attention(phi, probe, moving), covers, "ceiling")
     try:
@@ -152,6 +155,17 @@ def _range(phi: TransformerFeatures, steps: LastSteps) -> Range:
         assert weight is not None
         return Box(weight, steps.bias, softmax)
     return Ellipsoid(steps.norm.gain, steps.norm.shift, steps.norm.centred, weight, steps.bias, softmax)
+
+
+def _unit_rows(phi: TransformerFeatures, probe: TransformerProbe, moving: Bool[Tensor, "p n"]) -> Float[Tensor, " p"]:
+    """‖u'_j − u_j‖ ≤ 1 + ‖u_j‖ for rows of norm 1 at most, whatever the layers before do."""
+    if probe.clean.ndim != 2 or len(probe.clean) != probe.n:
+        raise UnknownSteps("its rows are not those of the words")
+    rounding = 2 * probe.clean.shape[1] * torch.finfo(phi.dtype).eps  # of a sum of squares, before and after
+    far = 1 + probe.clean.double().norm(dim=1).cpu() + rounding
+    # Normalising a row doubles its relative rounding at most.
+    anew = 2 * _anew(phi) * torch.finfo(phi.precision).eps + rounding
+    return torch.where(moving, far, far.clamp_max(anew)).norm(dim=1)
 
 
 def _attention(phi: TransformerFeatures, probe: TransformerProbe, moving: Bool[Tensor, "p n"]) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from oneword.checks import MODEL_PRECISIONS
 from oneword.cli import common
 from oneword.cli.common import check_place, command_line
 from oneword.cli.texts import texts_of
@@ -38,7 +39,7 @@ def audit(
     ] = None,
     output: Annotated[str, _input(help=f"The vector of a text: {explained(lambda each: each.pooled)}.")] = "pooled",
     layer: Annotated[int | None, _input(help="Of this layer; the last by default.")] = None,
-    dtype: Annotated[str, _input(help="float32 or float64.")] = "float32",
+    dtype: Annotated[str, _input(help=f"{', '.join(MODEL_PRECISIONS)}.")] = "float32",
     device: Annotated[str, _input(help="cpu, cuda, …")] = "cpu",
     texts: Annotated[int, _edits(help="How many texts at most, drawn with the seed.")] = 30,
     lengths: Annotated[str, _edits(help="Tokens to which texts are cut, at borders of words.")] = "16,32,64,128",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oneword.errors import FileFormatError, RangeError, UnknownNameError
+from oneword.checks import MODEL_PRECISIONS, PRECISIONS, check_precision
+from oneword.errors import FileFormatError, RangeError
 from oneword.files import write_whole
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ TableFile = Annotated[Path | None, output_option("--table", metavar="FILE", help
 OutFolder = Annotated[
     Path | None, output_option("--out", metavar="DIR", help="Results and figures (PDF, PNG) in this folder.")
 ]
-DType = Annotated[str | None, typer.Option("--dtype", help="float32 or float64.")]
+DTYPES = " or ".join(PRECISIONS) + "; of trained models alone, also " + " or ".join(MODEL_PRECISIONS[:2]) + "."
+DType = Annotated[str | None, typer.Option("--dtype", help=DTYPES)]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, …; certificates are computed on the CPU.")]
 
 
@@ -143,12 +145,12 @@ def dump(data: Any, target: str) -> None:
         raise FileFormatError(f"--json: {error}") from None
 
 
-def like_of(dtype: str, device: str) -> torch.Tensor:
-    """An empty tensor of that precision on that device."""
+def like_of(dtype: str, device: str, *, model: bool = True) -> torch.Tensor:
+    """An empty tensor of that precision on that device; `model`: whether only trained models get it."""
     import torch
 
     from oneword.devices import check_device
 
-    if dtype not in ("float64", "float32"):
-        raise UnknownNameError(f"expected --dtype float64 or float32, got {dtype!r}")
-    return torch.empty(0, dtype=torch.float64 if dtype == "float64" else torch.float32, device=check_device(device))
+    named = getattr(torch, dtype, None)
+    check_precision(named if str(named) == f"torch.{dtype}" else dtype, model=model)
+    return torch.empty(0, dtype=named, device=check_device(device))

@@ -29,7 +29,7 @@ def compare(
     revision: Annotated[str | None, _input(help="Of a hub name: which version.")] = None,
     layer: Annotated[int, _input(help="Whose attention is shown, counted from 1.")] = 1,
     head: Annotated[int | None, _input(help="This head alone, counted from 0; the mean by default.")] = None,
-    dtype: Annotated[str, _input(help="float32 or float64.")] = "float32",
+    dtype: Annotated[str | None, _input(help=common.DTYPES)] = None,
     device: Annotated[str, _input(help="cpu, cuda, …")] = "cpu",
     top: Annotated[int, output_option(help="Next tokens shown, of a causal model.")] = 5,
     html: common.HtmlFile = None,
@@ -75,11 +75,11 @@ def compare(
     from oneword.maps.transformer import TransformerFeatures
     from oneword.report.comparison import CompareView
 
-    like = common.like_of(dtype, device)
+    like = common.like_of(dtype or ("float32" if named_map is None else "float64"), device, model=named_map is None)
     by: str | TransformerFeatures
     by = named_map or TransformerFeatures.load(model, revision=revision, dtype=like.dtype, device=like.device)
     check_head(layer, head, *((1, 1) if isinstance(by, str) else (by.layers, by.heads)))
-    found = side_by_side(first, second, by, top=top)
+    found = side_by_side(first, second, by, top=top, dtype=like.dtype)
     tables = found.tables(layer, head)
     outputs.show(CompareView(tables, found.about, found.notes, layer, head))
     if html is not None:

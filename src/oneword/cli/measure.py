@@ -152,7 +152,7 @@ def measure(
     library = gaussian is not None or together != 1  # the search of the library, unless another is asked for
     if library:
         asked_for = {"effort": "thorough", "seeds": 1, **asked_for}
-    like = like_of(dtype or ("float64" if library else "float32"), device)
+    like = like_of(dtype or ("float64" if library else "float32"), device, model=bool(model) and not maps)
     for name in each_once(maps or DEFAULT):
         find(name)
     texts = _texts(text, file, column, limit, gaussian, seed, like)

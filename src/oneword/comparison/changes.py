@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from oneword.maps.sinks import word_sinks
 from oneword.text.context import Context
 
 How = Literal["equal", "replace", "delete", "insert"]
@@ -101,22 +102,43 @@ def pairs_table(texts: Texts, pairs: Sequence[Pair]) -> pd.DataFrame:
     return pd.DataFrame([_line(texts, k, pair) for k, pair in enumerate(pairs)]).astype({"a": "Int64", "b": "Int64"})
 
 
-def words_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.DataFrame:
-    """One row per layer and pair of words; the representation of a word is the mean over its tokens."""
+def words_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden, *, causal: bool = False) -> pd.DataFrame:
+    """One row per layer and pair of words; the representation of a word is the mean over its tokens.
+
+    `can_move` is false for the words of a `causal` model before the first difference, which do not see it; `sink` says
+    whether the word is an attention sink there, in one of the texts.
+    """
     both, a, b = _beside(texts, pairs, hidden)
     about = pd.DataFrame([_line(texts, k, pairs[k]) for k in both])[["pair", "word_a", "word_b", "how", "special"]]
     table = pd.concat([about] * len(a), ignore_index=True)
     table.insert(0, "layer", np.repeat(np.arange(len(a)), len(both)))
+    first = next((k for k, pair in enumerate(pairs) if pair.how != "equal"), 0) if causal else 0
+    in_a, in_b = (word_sinks(text, norms) for text, norms in zip(texts, row_norms(hidden), strict=True))
+    sinks = np.stack([in_a[:, pairs[k].a or 0] | in_b[:, pairs[k].b or 0] for k in both], axis=1)
+    table = table.assign(can_move=table["pair"] >= first, sink=sinks.ravel())
     return table.assign(**{name: values.ravel() for name, values in _changes(a, b, axis=-1).items()})
 
 
-def layers_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden) -> pd.DataFrame:
-    """One row per layer: `whole` is the change of all rows, or of all words that have a counterpart, as `over` says."""
+def row_norms(hidden: Hidden) -> list[Float[np.ndarray, "layers n"]]:
+    """The norm of every token of each text after every layer."""
+    return [np.sqrt((states**2).sum(-1)) for states in hidden]
+
+
+def layers_table(texts: Texts, pairs: Sequence[Pair], hidden: Hidden, moved: pd.DataFrame) -> pd.DataFrame:
+    """One row per layer: `whole` is the change of all rows, or of all words that have a counterpart, as `over` says.
+
+    `median` and `most` are those of the changes of words in `moved`, each relative to its own norm: special tokens and
+    words that cannot move are left out. `sinks` counts the attention sinks.
+    """
     over = "rows" if texts[0].n == texts[1].n else "aligned words"
     a, b = hidden if over == "rows" else _beside(texts, pairs, hidden)[1:]
     whole, pooled = _changes(a, b, axis=(-2, -1)), _changes(hidden[0].mean(1), hidden[1].mean(1), axis=-1)
+    layers = np.arange(len(a))
+    words = moved[moved["can_move"] & ~moved["special"]].groupby("layer")["change"]
+    of_words = {"median": words.median().reindex(layers).to_numpy(), "most": words.max().reindex(layers).to_numpy()}
     of_mean = {"pooled": pooled["change"], "cosine": pooled["cosine"]}
-    return pd.DataFrame({"layer": np.arange(len(a)), "whole": whole["change"], "over": over, **of_mean})
+    sinks = {"sinks": moved.groupby("layer")["sink"].sum().to_numpy()}
+    return pd.DataFrame({"layer": layers, "whole": whole["change"], "over": over, **of_words, **of_mean, **sinks})
 
 
 def heads_table(texts: Texts, pairs: Sequence[Pair], weights: Weights) -> pd.DataFrame:

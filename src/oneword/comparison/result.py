@@ -22,7 +22,7 @@ from oneword.validation import read_schema
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FORMAT = "oneword.compare/1"
+FORMAT = "oneword.compare/2"
 MOST_WORDS = 32  # up to here the tables hold the attention of every layer, above only that which was asked for
 
 
@@ -34,9 +34,12 @@ class Comparison:
 
     | field | one row is | columns |
     |---|---|---|
-    | `moved` | a layer and pair of words | distance ‖h_b − h_a‖, norm_a, norm_b, change, cosine; h: mean over tokens |
-    | `layers` | a layer | whole: change of all rows; pooled: of their mean; cosine; attention: mean of `heads` |
+    | `moved` | a layer and pair of words | distance ‖h_b − h_a‖, norm_a, norm_b, change, cosine; h: mean over tokens; can_move, sink |
+    | `layers` | a layer | whole: change of all rows; median, most: of words; pooled: of their mean; cosine; sinks; attention: mean of `heads` |
     | `heads` | a layer and head | change: mean over words of the total variation of attention; most, and where |
+
+    Words of a causal model before the first difference cannot move; `median` and `most` leave them out. An attention
+    sink is a token whose norm is more than 10 times the median of its layer: `whole` and `pooled` are mostly its own.
 
     `given` are the two texts, `texts` and `pairs` say which words they have. `weights` are the attention matrices
     between tokens (layers, heads, n, n), first layer first. `answers` is None unless the model is a causal language
@@ -48,7 +51,7 @@ class Comparison:
         [(2, 2, 'replace')]
         >>> found.attention(layer=1).groupby(["text", "from"])["weight"].sum().round(6).unique().tolist()
         [1.0]
-    """
+    """  # noqa: E501 (a table has one line a field)
 
     given: tuple[str, str]
     texts: tuple[Context, Context]
@@ -68,8 +71,11 @@ class Comparison:
 
     @property
     def most_moved_kept(self) -> dict[str, Any] | None:
-        """The same among words that both texts have: how far the change moved other words."""
-        kept = self.moved[(self.moved["how"] == "equal") & ~self.moved["special"]]
+        """The same among words that both texts have and that can move: how far the change moved other words.
+
+        None where there is no such word: the texts share none, or a causal model reads all of them before the change.
+        """
+        kept = self.moved[(self.moved["how"] == "equal") & ~self.moved["special"] & self.moved["can_move"]]
         return _largest(kept) if len(kept) else None
 
     def attention(self, layer: int = 1, head: int | None = None) -> pd.DataFrame:

@@ -16,11 +16,12 @@ from torch import Tensor
 from oneword._version import versions
 from oneword.checks import check_string, shown, whole_number
 from oneword.comparison.answers import Answers, has_next_token, next_token
-from oneword.comparison.changes import Pair, heads_table, layers_table, pair_words, words_table
+from oneword.comparison.changes import Pair, heads_table, layers_table, pair_words, row_norms, words_table
 from oneword.comparison.result import Comparison
 from oneword.errors import RangeError, UnknownNameError
 from oneword.maps import registry
 from oneword.maps.attention import AttentionFeatures
+from oneword.maps.sinks import sinks_said
 from oneword.maps.transformer import States, TransformerFeatures
 from oneword.memory import check_memory
 from oneword.text.context import Context
@@ -35,6 +36,7 @@ def compare(
     encoder: Encoder | None = None,
     top: int = 5,
     seed: int = 0,
+    dtype: torch.dtype | None = None,
 ) -> Comparison:
     """Run two texts through one model: how far each word and layer moved, and how attention changed.
 
@@ -45,6 +47,7 @@ def compare(
     | `encoder` | of attention with random weights: what turns words into vectors; the embedded one by default |
     | `top` | how many next tokens of a causal language model are kept |
     | `seed` | of the weights of a map that is named |
+    | `dtype` | of what is named: float32 for a model, which may be in float16 or bfloat16 too, and float64 for a map |
 
     Returns a `Comparison`, which shows itself in a notebook and in a terminal. Raises TextError for a text without a
     word, UnknownNameError for an unknown name, RangeError for a map without attention or a text that is too long,
@@ -71,9 +74,9 @@ def compare(
             f"expected by= a name, TransformerFeatures or AttentionFeatures, got {shown(by)}: give one of these"
         )
     if not registry.is_map(by):
-        return _by_model(TransformerFeatures.load(by), a, b, top)
+        return _by_model(TransformerFeatures.load(by, dtype=dtype or torch.float32), a, b, top)
     reader = encoder or Encoder.load()
-    phi = registry.draw(by, 1, reader.d, seed=seed)
+    phi = registry.draw(by, 1, reader.d, seed=seed, dtype=dtype)
     if not isinstance(phi, AttentionFeatures):
         raise RangeError(f"expected a model or a map with attention, got {by!r}: try 'attention' or 'minilm'")
     return _by_attention(phi, reader, a, b)
@@ -112,18 +115,19 @@ def _compared(
 ) -> Comparison:
     pairs = pair_words(*texts)
     heads = heads_table(texts, pairs, weights)
+    moved = words_table(texts, pairs, hidden, causal=about.get("causal", False))
     attention = heads.groupby("layer")["change"].mean().rename("attention")
     return Comparison(
         given=given,
         texts=texts,
         pairs=pairs,
-        moved=words_table(texts, pairs, hidden),
-        layers=layers_table(texts, pairs, hidden).merge(attention, on="layer", how="left"),
+        moved=moved,
+        layers=layers_table(texts, pairs, hidden, moved).merge(attention, on="layer", how="left"),
         heads=heads,
         weights=(weights[0], weights[1]),
         answers=answers,
         about={**about, "tokens": [text.n for text in texts]},
-        notes=tuple(_notes(texts, pairs)),
+        notes=tuple(_notes(texts, pairs, hidden)),
     )
 
 
@@ -148,8 +152,14 @@ def describe_model(phi: TransformerFeatures) -> dict[str, Any]:
     }
 
 
-def _notes(texts: tuple[Context, Context], pairs: Sequence[Pair]) -> Iterator[str]:
+def _notes(texts: tuple[Context, Context], pairs: Sequence[Pair], hidden: Sequence[np.ndarray]) -> Iterator[str]:
     """What a reader has to know to interpret the numbers."""
+    sinks = sinks_said(texts, row_norms(hidden))
+    if sinks:
+        yield (
+            f"attention sinks, whose rows outweigh all others in whole and pooled: {sinks}; "
+            "median and most count every word alike"
+        )
     a, b = texts
     differing = sum(pair.how != "equal" for pair in pairs)
     if differing > 1:

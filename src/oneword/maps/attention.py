@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from oneword.checks import whole_number
-from oneword.errors import DTypeError, RangeError, ShapeError
+from oneword.errors import RangeError, ShapeError
 from oneword.maps.attention_probe import AttentionProbe, RescoredProbe
 from oneword.maps.base import FeatureMap, check_matches, check_tensor
 from oneword.maps.scores import GroupedScore, Score, Softmax, score
@@ -32,8 +32,6 @@ class AttentionFeatures(FeatureMap):
         if W.ndim != 2 or W.shape[0] != W.shape[1]:
             raise ShapeError(f"expected W of shape (d, d), got {tuple(W.shape)}")
         check_finite(W, "W")
-        if not W.is_floating_point():
-            raise DTypeError(f"expected W in floating point, got {W.dtype}: convert it with W.double()")
         self.register_buffer("W", W.detach())
         self.score = _score(score)
         self.seed = seed

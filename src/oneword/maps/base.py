@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from oneword.checks import described, shortened, shown
+from oneword.checks import check_precision, described, shortened, shown
 from oneword.errors import (
     DTypeError,
     MapError,
@@ -319,9 +319,10 @@ def check_candidates(X: Float[Tensor, "n d"], y: Tensor, i: Tensor) -> None:
 
 
 def check_tensor(W: object, name: str) -> None:
-    """Refuse weights that are lists or arrays: their dtype and device would be a guess."""
+    """Refuse weights that are lists or arrays, whose dtype and device would be a guess, and those of a wrong dtype."""
     if not isinstance(W, Tensor):
         raise DTypeError(f"expected {name} as a torch tensor, got {type(W).__name__}: convert it with torch.as_tensor")
+    check_precision(W.dtype)
 
 
 def check_matches(X: Tensor, weights: Tensor, d: int, n: int | None = None) -> None:

@@ -21,8 +21,8 @@ from jaxtyping import Float
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from oneword.checks import described, one_line, printable, shortened, shown
-from oneword.errors import DTypeError, FileFormatError, OnewordError
+from oneword.checks import check_precision, described, one_line, printable, shortened, shown
+from oneword.errors import FileFormatError, OnewordError
 from oneword.maps.building import build
 from oneword.random import stream
 from oneword.text import cache
@@ -140,9 +140,7 @@ def given_checkpoint(model: object, tokenizer: object) -> Checkpoint:
             f"expected a fast tokenizer, which knows where its tokens stand in a text, got {type(tokenizer).__name__}: "
             "load it with AutoTokenizer.from_pretrained(…, use_fast=True)"
         )
-    weights = next(model.parameters())
-    if weights.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        raise DTypeError(f"expected a model in 16, 32 or 64 bits, got {weights.dtype}: convert it with model.float()")
+    check_precision(next(model.parameters()).dtype, model=True)
     name = Path(str(getattr(model.config, "_name_or_path", "") or type(model).__name__)).name
     encoder = _encoder(model, unlimited(Tokenizer.from_str(backend.to_str())), name, _fingerprint(model), None)
     causal = masks_the_future(getattr(model, "base_model", model), encoder)

@@ -163,8 +163,6 @@ def _check_shapes(W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor | None) -> 
 
 
 def _check_alike(W: Tensor, first: Tensor, name: str) -> None:
-    if not W.is_floating_point():
-        raise DTypeError(f"expected {name} in floating point, got {W.dtype}: convert it with {name}.double()")
     if W.dtype != first.dtype or W.device != first.device:
         raise DTypeError(
             f"expected {name} in the {first.dtype} on {first.device} of W_Q, got {W.dtype} on {W.device}: "

@@ -29,8 +29,9 @@ class Output:
     | `reduce` | how the source becomes φ(X): not at all (None), by a pooling, `AS_THE_MODEL_POOLS`, or by a function |
     | `plural` | whether the title is a plural |
     | `one_vector` | whether φ(X) has the same size for texts of every length |
+    | `unit_rows` | whether φ(X) has one row a word, of norm 1 at most, so that no row can move by more than 2 |
 
-    Ceilings are known for every output but those with a function.
+    Ceilings are known for every output but those with a function, unless this has `unit_rows`.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Output:
     reduce: str | Callable[[Any], Any] | None = None
     plural: bool = False
     one_vector: bool = False
+    unit_rows: bool = False
 
     @property
     def first_layer(self) -> int:
@@ -67,11 +69,27 @@ class Output:
         return ("their", "them") if self.plural else ("its", "it")
 
 
+def directions(rows: Any) -> Any:
+    """Rows u_j of norm 1: h_j / ‖h_j‖, and 0 where h_j is 0.
+
+    S² is then the mean over words of ‖u_j' − u_j‖² = 2 − 2 cos(h_j, h_j'): every word counts alike, and attention sinks
+    hide nothing. Lengths are lost, as they are to the blocks of decoders, which normalise what they read. Norms of the
+    clean text in the denominators would keep them, but φ would not be a function of X alone, and a row of small norm
+    could count for more than all others. Differentiable wherever no row is 0.
+    """
+    return rows / rows.norm(dim=-1, keepdim=True).clamp_min(_SMALLEST)
+
+
+_SMALLEST = 1e-15  # no row of a model is that short; squares of shorter ones would vanish in float32
+
 OUTPUTS: Mapping[str, Output] = MappingProxyType(
     {
         each.name: each
         for each in (
             Output("hidden", "the hidden states", "the vectors of all words", plural=True),
+            Output(
+                "rows", "the rows of norm 1", "the same, each of norm 1", reduce=directions, plural=True, unit_rows=True
+            ),
             Output("pooled", "the pooled vector", AS_THE_MODEL_POOLS, reduce=AS_THE_MODEL_POOLS, one_vector=True),
             Output("cls", "the vector of the first token", "that of the first token", reduce="cls", one_vector=True),
             Output("logits", "the logits", "those of its head", source="logits", plural=True, one_vector=True),

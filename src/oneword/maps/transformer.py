@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from oneword.checks import check_floating, check_string, whole_number
+from oneword.checks import check_precision, check_string, whole_number
 from oneword.devices import check_device
 from oneword.errors import DTypeError, RangeError, ShapeError, TextError
 from oneword.maps.base import FeatureMap, check_matches
@@ -42,7 +42,7 @@ class States:
     |---|---|
     | `hidden` | layer 0 (the embeddings) to L, each (…, n, width); the last one as the model returns it |
     | `attention` | of the layers 1 to L, each (…, heads, n, n); None if not asked for |
-    | `logits` | of the model's head, (…, n, vocabulary) in language models; None if not asked for |
+    | `logits` | of the model's head as it gives them, (…, n, vocabulary) in language models; None if not asked for |
     """
 
     hidden: tuple[Tensor, ...]
@@ -80,9 +80,10 @@ class TransformerFeatures(FeatureMap):
         | argument | meaning |
         |---|---|
         | `layer` | 0 (embeddings) … L; the last by default |
-        | `output` | "hidden" (the default: all words), "pooled", "cls", "logits" or "attention": see `OUTPUTS` |
+        | `output` | "hidden" (the default: all words), "rows" (of norm 1), "pooled", "cls", "logits", "attention" |
         | `head` | of "attention": this head alone |
         | `module` | what this part of the model returns instead, for example "encoder.layer.3.attention" |
+        | `dtype` | of its weights: float16, bfloat16, float32 (the default) or float64 |
         | `random_init` | a seed: the same model with weights drawn anew |
 
         The same files and seed give the same weights in memory, however many maps are made of them. Raises
@@ -92,7 +93,7 @@ class TransformerFeatures(FeatureMap):
             phi = TransformerFeatures.load("minilm", output="pooled")
             sensitivity(phi, phi.encode("I love her smile.")).value
         """
-        check_floating(dtype)
+        check_precision(dtype, model=True)
         seed = None if random_init is None else whole_number("random_init", random_init)
         checkpoint = load_checkpoint(
             name, revision=revision, random_init=seed, dtype=dtype, device=check_device(device)
@@ -296,8 +297,14 @@ class TransformerFeatures(FeatureMap):
         rows = self._rows(X, n, mask)
         if asked.source == "logits" and self.causal:
             rows = rows[:, 0]
-        if callable(asked.output.reduce):
-            return asked.output.reduce(rows)
+        return self.reduced(rows)
+
+    def reduced(self, rows: Tensor) -> Tensor:
+        """What φ(X) makes of the rows of a layer: pooled, changed by the output's own function, or as they are."""
+        how = self.selection.output.reduce
+        if self.selection.module is None and callable(how):
+            made: Tensor = how(rows.to(self.dtype))  # lengths may overflow half precision
+            return made
         return rows if self.pooling is None else pooled(rows, self.pooling)
 
     def _rows(self, X: Float[Tensor, "b t d"], n: int, mask: Tensor | None) -> Tensor:

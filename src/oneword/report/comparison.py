@@ -19,12 +19,14 @@ from rich.table import Table
 from rich.text import Text
 
 from oneword.checks import one_line, shortened
+from oneword.maps.sinks import FACTOR
 from oneword.plot import Heat
 from oneword.report.table import grid, shown, to_records, visible
 from oneword.report.words.terminal import heat_style
 
 Tables = Mapping[str, pd.DataFrame]
 Line = Mapping[str, Any]
+WHOLE = ("whole", "median", "most", "pooled", "attention")  # of the whole text, beside its words
 
 
 def label(line: Line) -> str:
@@ -88,10 +90,29 @@ def largest(heats: Sequence[Heat]) -> float:
 
 
 def most_moved(tables: Tables, *, kept: bool) -> Line | None:
-    """The layer and word that moved most, among the words that both texts have or those that changed."""
+    """The layer and word that moved most, among the words that both texts have and can move, or those that changed."""
     moved = tables["moved"]
-    some = moved[~moved["special"] & ((moved["how"] == "equal") == kept) & moved["change"].notna()]
+    some = moved[~moved["special"] & ((moved["how"] == "equal") == kept) & moved["change"].notna() & moved["can_move"]]
     return next(iter(to_records(some.sort_values("change", ascending=False, kind="stable").head(1))), None)
+
+
+def why_none_kept(tables: Tables) -> str:
+    """Why no word that both texts have can move, in a sentence."""
+    if tables["moved"]["can_move"].all():
+        return "the texts have no word in common"
+    return "no word that both texts have stands behind the change, and words before it cannot move in a causal model"
+
+
+def sinks_of(tables: Tables) -> set[int]:
+    """The pairs of words that are attention sinks after some layer."""
+    moved = tables["moved"]
+    return set(moved.loc[moved["sink"], "pair"])
+
+
+def headers(tables: Tables) -> dict[Any, str]:
+    """Every pair of words as the title of a column; attention sinks say so."""
+    sinks = sinks_of(tables)
+    return {line["pair"]: label(line) + " (sink)" * (line["pair"] in sinks) for line in to_records(tables["pairs"])}
 
 
 def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
@@ -104,12 +125,19 @@ def meanings(about: Mapping[str, Any], tables: Tables) -> Iterator[str]:
     yield "change: ‖h_b − h_a‖ / ‖h_a‖, where h is what a layer makes of a word (the mean over its tokens)"
     yield "layer 0 is the embeddings, positions included where the model adds them there"
     yield f"whole: the change of all {rows} together; pooled: of the mean over all tokens, special ones too"
+    yield f"median, most: of the changes of single words, special tokens left out{_earlier(tables)}"
+    if tables["moved"]["sink"].any():
+        yield f"sink: a token whose norm is more than {FACTOR:g} times the median of its layer"
     yield "attention: a word receives what all its tokens receive, and pays what they pay on average, 1 in all"
     yield "its change: total variation distance, the share that goes to other words than before"
     if tables["pairs"]["how"].value_counts().drop("equal", errors="ignore").to_dict() == {"replace": 1}:
         yield "one pair of texts is one change: a lower bound on what a change of one word can do, and no more"
     if "divergence" in tables:
         yield "next token: Kullback–Leibler (KL) and Jensen–Shannon (JS) divergence in nats, JS ≤ ln 2 ≈ 0.69; TV ≤ 1"
+
+
+def _earlier(tables: Tables) -> str:
+    return "" if tables["moved"]["can_move"].all() else ", and words before the change, which cannot move"
 
 
 # Notebook -------------------------------------------------------------------------------------------------------------
@@ -120,12 +148,11 @@ def notebook(texts: Sequence[str], tables: Tables, about: Mapping[str, Any]) -> 
 
     Of long texts it shows the words that moved most.
     """
-    words = {line["pair"]: label(line) for line in to_records(tables["pairs"])}
+    words = headers(tables)
     moved, most = changes_of(tables)
     kept = moved.max().nlargest(_MOST_ROWS).index.sort_values()
     rows = [(words[pair], [_shaded(x, most) for x in moved[pair]]) for pair in kept]
-    whole = ("whole", "pooled", "attention")
-    rows += [(name, [f"<td>{shown(x, 2)}" for x in tables["layers"][name]]) for name in whole]
+    rows += [(name, [f"<td>{shown(x, 2)}" for x in tables["layers"][name]]) for name in WHOLE]
     head = "".join(f"<th>{layer}" for layer in moved.index)
     body = "".join(f"<tr><th>{escape(name)}{''.join(cells)}" for name, cells in rows)
     names = escape(" → ".join(names_of(texts)))
@@ -141,7 +168,7 @@ def _shaded(change: float, most: float) -> str:
 # Terminal -------------------------------------------------------------------------------------------------------------
 
 
-_FIRST, _COLUMN = 38, 7  # columns that the first part of the table takes, and a word at least
+_FIRST, _COLUMN = 52, 7  # columns that the first part of the table takes, and a word at least
 _MOST_ROWS = 20  # words in a notebook
 _MOST_MAPPED = 12  # words: larger maps are for a page
 
@@ -192,7 +219,7 @@ class CompareView:
     def _layers(self, width: int) -> Iterator[RenderableType]:
         """Layers down; across, the whole text and as many words as there is room for, those that moved most."""
         moved, most = changes_of(self.tables)
-        names = {line["pair"]: visible(label(line)) for line in to_records(self.tables["pairs"])}
+        names = {pair: visible(name) for pair, name in headers(self.tables).items()}
         chosen: list[int] = []
         room = width - _FIRST
         for pair in moved.max().fillna(0.0).sort_values(ascending=False, kind="stable").index:
@@ -203,10 +230,10 @@ class CompareView:
         chosen.sort()
         rows = []
         for line in to_records(self.tables["layers"]):
-            whole = [shown(line[name], 2) for name in ("whole", "pooled", "attention")]
+            whole = [shown(line[name], 2) for name in WHOLE]
             words = [_number(x, most) for x in moved.loc[line["layer"], chosen]]
             rows.append([str(line["layer"]), *whole, *words])
-        titles = ["layer", "whole", "pooled", "attention", *(Text(names[pair]) for pair in chosen)]
+        titles = ["layer", *WHOLE, *(Text(names[pair]) for pair in chosen)]
         yield grid(titles, rows, no_wrap=True)
         left_out = moved.shape[1] - len(chosen)
         if left_out:
@@ -219,6 +246,8 @@ class CompareView:
             if line is not None:
                 word, layer = visible(label(line)), line["layer"]
                 yield Text(f"moved most, {what}: “{word}”, by {shown(line['change'], 2)} at layer {layer}")
+            elif kept:
+                yield Text(why_none_kept(self.tables))
         head = next(iter(to_records(self.tables["heads"].sort_values("change", ascending=False).head(1))))
         yield Text(
             f"attention moved most: head {head['head']} of layer {head['layer']}, by {shown(head['change'], 2)} on "

@@ -13,13 +13,22 @@ import pandas as pd
 from oneword.plot import Axis, Heat, Look, Mark, Panel, Plot, numbers
 from oneword.plot.print import WRITTEN, Drawing, draw, save
 from oneword.report import comparison as shared
-from oneword.report.comparison import Tables, attention_of, changes_of, label, largest, most_moved, names_of
+from oneword.report.comparison import (
+    Tables,
+    attention_of,
+    changes_of,
+    label,
+    largest,
+    most_moved,
+    names_of,
+    why_none_kept,
+)
 from oneword.report.table import heat_cell, plain_cell, shown, to_records
 from oneword.report.templating import facts, write_page
 from oneword.report.words.passages import LONG, TOP
 
 MOST_WORDS = 100  # of an attention map on the page, so that it opens at once
-WHOLE = ("whole", "pooled", "cosine", "attention")  # of the whole text, beside its words
+WHOLE = (*shared.WHOLE[:-1], "cosine", "attention")  # as in a terminal, and the cosine
 NUMBERED = 14  # words: cells of larger maps are colours alone
 
 
@@ -60,15 +69,17 @@ def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
     yield {
         "value": shown(end["whole"], 2),
         "label": f"the whole text, after layer {end['layer']}",
-        "note": f"relative to the first text; its mean over tokens: {shown(end['pooled'], 2)}, at a cosine of "
+        "note": f"relative to the first text; its words: {shown(end['median'], 2)} (median), "
+        f"{shown(end['most'], 2)} at most; its mean over tokens: {shown(end['pooled'], 2)}, at a cosine of "
         f"{shown(end['cosine'], 2)}",
     }
-    kept = most_moved(tables, kept=True)
-    if kept is not None:
-        changed = most_moved(tables, kept=False)
-        own = ""
-        if changed is not None:
-            own = f"; “{label(changed)}”: {shown(changed['change'], 2)} at layer {changed['layer']}"
+    kept, changed = (most_moved(tables, kept=which) for which in (True, False))
+    own = ""
+    if changed is not None:
+        own = f"; “{label(changed)}”: {shown(changed['change'], 2)} at layer {changed['layer']}"
+    if kept is None:
+        yield {"value": "–", "label": "no word that stayed can move", "note": f"{why_none_kept(tables)}{own}"}
+    else:
         yield {
             "value": shown(kept["change"], 2),
             "label": f"“{label(kept)}”, in both texts, at layer {kept['layer']}",
@@ -93,10 +104,12 @@ def pair_cards(tables: Tables) -> Iterator[dict[str, str]]:
 def pair_columns(tables: Tables) -> dict[str, Any]:
     """Both texts in columns of pairs, each with its strength after every layer."""
     moved, most = changes_of(tables)
+    sinks = shared.sinks_of(tables)
     columns = []
     for pair in to_records(tables["pairs"]):
         changes = moved.get(pair["pair"], pd.Series(dtype=float))
         said = "; ".join(f"layer {k}: {shown(change, 2)}" for k, change in changes.items())
+        said += "; an attention sink" if pair["pair"] in sinks else ""
         strengths = [(k, f"{change / most:.2f}") for k, change in changes.dropna().items()]
         columns.append({**pair, "label": label(pair), "title": said or "no counterpart", "strengths": strengths})
     return {"columns": columns, "most": most, "layers": list(moved.index)}
@@ -130,7 +143,7 @@ def _layers(tables: Tables) -> dict[str, Any]:
     if moved.shape[1] > LONG:  # the words that moved most, in the order of the text
         top = moved.max().fillna(0.0).sort_values(ascending=False, kind="stable").index[:TOP]
         kept = moved[sorted(top)]
-    names = {line["pair"]: label(line) for line in to_records(tables["pairs"])}
+    names = shared.headers(tables)
     rows = []
     for line in to_records(tables["layers"]):
         whole = [plain_cell(shown(line[name], 2)) for name in WHOLE]
@@ -193,6 +206,7 @@ def layers(tables: Tables) -> Drawing:
         Mark("points", numbers(table["layer"]), numbers(table[column]), look, look.name)
         for column, look in (
             ("whole", Look("whole text", "blue", "circle")),
+            ("median", Look("median word", "vermilion", "diamond")),
             ("pooled", Look("mean over tokens", "grey", "square")),
         )
     ]

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from oneword.checks import first_line, number, shown, whole_number
+from oneword.checks import check_precision, first_line, number, shown, whole_number
 from oneword.errors import DTypeError, NonFiniteError, RangeError, ShapeError, TextError
 from oneword.memory import check_memory
 from oneword.random import like, normal, resolve_seed
@@ -112,9 +112,10 @@ def as_context(x: Context | Tensor | np.ndarray | Sequence[Sequence[float]]) -> 
         if array.dtype.kind not in "biuf":
             remedy = "give an n × d array, or encode a text with ow.encode"
             raise DTypeError(f"expected X in float32 or float64, got {shown(x)}: {remedy}")
-        if array.dtype not in (np.float32, np.float64):
+        if array.dtype.kind != "f":
             how = "X.astype(float)" if isinstance(x, np.ndarray) else "numpy.array(X, float)"
             raise DTypeError(f"expected X in float32 or float64, got {array.dtype}: convert it with {how}")
+        check_precision(array.dtype)
         x = torch.from_numpy(np.ascontiguousarray(array))
     return Context(x)
 
@@ -125,8 +126,7 @@ def check_text(X: Tensor) -> Float[Tensor, "n d"]:
         raise DTypeError(f"expected X as a torch tensor, got {shown(X)}: convert it with torch.as_tensor")
     if X.ndim != 2 or 0 in X.shape:
         raise ShapeError(f"expected X of shape (n, d) with n, d ≥ 1, got {tuple(X.shape)}")
-    if X.dtype not in (torch.float32, torch.float64):
-        raise DTypeError(f"expected X in float32 or float64, got {X.dtype}: convert it with X.double()")
+    check_precision(X.dtype)
     check_finite(X, "X")
     return X
 

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from oneword.checks import check_floating, check_string, shortened, shown, whole_number
+from oneword.checks import check_precision, check_string, shortened, shown, whole_number
 from oneword.errors import (
     DTypeError,
     FileFormatError,
@@ -236,7 +236,7 @@ class Encoder:
         """
         size = self.longest if size is None else whole_number("size", size)
         stride = None if stride is None else whole_number("stride", stride)
-        check_floating(dtype)
+        check_precision(dtype)
         added = sum(map(len, self.around)) if special else 0
         if not added < size <= self.longest or (stride is not None and stride < 1):
             wanted = f"size from {added + 1} to {self.longest} tokens and stride of at least 1"
@@ -346,7 +346,7 @@ class Encoder:
 
     def _checked(self, ids: Tensor, d: int | None, dtype: torch.dtype) -> int:
         d = self._checked_width(d)
-        check_floating(dtype)
+        check_precision(dtype)
         self._check_ids(ids, self.vocabulary_size, "token ids", "tokens of this encoder's vocabulary")
         return d
 

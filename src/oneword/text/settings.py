@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from oneword.checks import first_line, printable, shortened, shown
+from oneword.checks import MODEL_PRECISIONS, first_line, printable, shortened, shown
 from oneword.errors import FileFormatError
 from oneword.files import read_regular
 
@@ -46,15 +46,14 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 )
 _ATTENTION = ("eager", "sdpa")
 _EXPERTS = ("eager", "batched_mm", "grouped_mm")
-_PRECISION = ("float16", "bfloat16", "float32", "float64")
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "attn_implementation": _ATTENTION,
         "_attn_implementation": _ATTENTION,
         "experts_implementation": _EXPERTS,
         "_experts_implementation": _EXPERTS,
-        "dtype": _PRECISION,
-        "torch_dtype": _PRECISION,
+        "dtype": MODEL_PRECISIONS,
+        "torch_dtype": MODEL_PRECISIONS,
     }
 )
 LEFT_OUT = frozenset(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from oneword.maps.base import feature_norm
-from oneword.maps.transformer import TransformerFeatures, pooled
+from oneword.maps.transformer import TransformerFeatures
 from oneword.progress import Progress, silent
 from oneword.text.context import Context
 
@@ -28,7 +29,7 @@ def across_layers(
 ) -> list[dict[str, Any]]:
     """The relative change of every layer when each word changes by its Δ: one line a word and layer, one pass a word.
 
-    Layers are pooled where the map pools, and whole where it does not.
+    Layers are pooled, or their rows normalised, where the map does so, and whole where it does not.
     """
     clean = _seen(phi, phi.states(text.X).hidden)
     lines: list[dict[str, Any]] = []
@@ -80,8 +81,14 @@ def moved(text: Context, position: int, delta: Tensor) -> Float[Tensor, "n d"]:
 
 
 def _seen(phi: TransformerFeatures, hidden: Sequence[Tensor]) -> list[Tensor]:
-    how = phi.pooling
-    return list(hidden) if how is None else [pooled(layer, how) for layer in hidden]
+    return [phi.reduced(layer) for layer in hidden] if phi.selection.source == "hidden" else list(hidden)
+
+
+def row_norms(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> Float[np.ndarray, "layers n"]:
+    """The norm of every row after each layer."""
+    with torch.no_grad():
+        hidden = phi.states(X).hidden
+    return torch.stack([layer.double().norm(dim=-1) for layer in hidden]).cpu().numpy()
 
 
 def noise_floor(phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> float:

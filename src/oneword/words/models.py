@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch import Tensor
 from oneword.bounds.certificate import Certify
 from oneword.errors import RangeError
 from oneword.maps.jacobian import ESTIMATED, estimated_gains2
+from oneword.maps.sinks import sinks_said, word_sinks
 from oneword.maps.transformer import TransformerFeatures
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.progress import Progress, part, shares
@@ -32,7 +34,7 @@ from oneword.sup.verb import measure_at
 from oneword.text.context import Context
 from oneword.words.cost import Costs, first_words, model_costs
 from oneword.words.effort import Effort
-from oneword.words.layers import across_heads, across_layers, noise_floor
+from oneword.words.layers import across_heads, across_layers, noise_floor, row_norms
 from oneword.words.measured import Measured, Origin, Rows
 from oneword.words.random_words import RandomWords
 from oneword.words.request import Request
@@ -106,6 +108,7 @@ class ModelJob:
     found: Sensitivity | None = None
     layers: Rows = field(default_factory=list)
     heads: Rows = field(default_factory=list)
+    norms: Float[np.ndarray, "layers n"] | None = None
     noise: float = math.nan
     ranked: dict[int, Listed] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
@@ -216,6 +219,9 @@ class ModelJob:
             if self.effort.per_layer
             else [row | {"how": f"at the change of {self.subject.what}"} for row in rows]
         )
+        self.norms = row_norms(phi, self.text.X)
+        sinks = word_sinks(self.text, self.norms)
+        self.layers = [row | {"sink": bool(sinks[row["layer"], row["position"]])} for row in self.layers]
         if self.request.together == 1:
             self.heads = across_heads(phi, self.text, found.position, found.delta)
         self.noise = noise_floor(phi, self.text.X)
@@ -306,6 +312,12 @@ class ModelJob:
                 f"{by}: searched at {known} of {len(spots)} words, those that a random word moves most "
                 "(effort thorough: all)"
             )
+        sinks = "" if self.norms is None else sinks_said([self.text], [self.norms])
+        if sinks:
+            chosen = self.subject.phi.selection
+            alike = chosen.module is None and chosen.output.unit_rows
+            remedy = "" if alike else "; the output rows counts every word alike"
+            yield f"{by}: attention sinks, whose rows outweigh all others: {sinks}{remedy}"
         several = sum(len(self.text.rows[i]) > 1 for i in spots)
         if several and self.words is not None:
             yield f"{by}: {several} words have several tokens; only real words of as many tokens could replace them"

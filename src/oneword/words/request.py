@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 
 from oneword.bounds.certificate import Certify
-from oneword.checks import flag, shortened, shown, whole_number
+from oneword.checks import check_precision, flag, shortened, shown, whole_number
+from oneword.devices import check_device
 from oneword.errors import RangeError
-from oneword.random import like
 from oneword.sets.constraints import Ball, Constraint, constraint
 from oneword.sets.vocabulary import Replacements, Vocabulary, Words
 from oneword.text.encoders import Encoder
@@ -68,7 +68,8 @@ class Request:
         whole_number("seed", self.seed)
         if (self.seeds or 0) > MOST:
             raise RangeError(f"expected at most {MOST:,} seeds, got {self.seeds:,}: give fewer")
-        like(self.dtype, self.device)
+        check_precision(self.dtype, model=True)  # of maps: where these are known
+        check_device(self.device)
         if whole_number("window", self.window) < 3:
             raise RangeError(f"expected window of at least 3 tokens, [CLS] and [SEP] included, got {self.window}")
         words = self.words

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from oneword.bounds.certificate import Certify
-from oneword.checks import check_function, shown
+from oneword.checks import check_function, check_precision, shown
 from oneword.errors import RangeError, TextError, UnknownNameError
 from oneword.maps import registry
 from oneword.maps.base import FeatureMap, ModuleFeatures
@@ -97,7 +97,7 @@ def measure(
     Returns a `WordTable`; its `words` is a DataFrame with one row a text, word, subject and seed.
 
     Raises an `OnewordError`: `UnknownNameError` for a name that is no map or model, `TextError` for a text without
-    words, `RangeError` for values out of range.
+    words, `RangeError` for values out of range, `DTypeError` for 16 bits unless only models are named.
 
         >>> import oneword as ow
         >>> table = ow.measure("I love her much", by="attention", effort="quick", seeds=1)
@@ -184,10 +184,14 @@ def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapS
 
 def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
     """The map or model of this name, or this object."""
-    if isinstance(by, MapSubject | ModelSubject):
+    if isinstance(by, ModelSubject):
         return by
     if isinstance(by, TransformerFeatures):
         return ModelSubject(by)
+    if not isinstance(by, str) or registry.is_map(by):
+        check_precision(request.dtype)
+    if isinstance(by, MapSubject):
+        return by
     if not isinstance(by, str):
         ModuleFeatures(by) if not isinstance(by, FeatureMap) else None  # what is no map is refused before the work
         name = getattr(by, "__name__", type(by).__name__)

@@ -252,7 +252,7 @@ def layers_heat(part: Part, most: float, kept: int) -> dict[str, Any]:
         squares.append(
             {
                 "corner": "layer",
-                "words": [shortened(str(names[position]), _LONGEST) for position in some.columns],
+                "words": [part.in_layers(k, shortened(str(names[k]), _LONGEST)) for k in some.columns],
                 "rows": [
                     (layer, [_heat(part, x, most, numbered) for x in row])
                     for layer, row in zip(some.index, some.to_numpy(float), strict=True)

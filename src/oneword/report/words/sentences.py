@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from oneword.checks import layer_ranges, ranges
 from oneword.maps.outputs import spoken
 from oneword.progress import duration
 from oneword.report.table import shown, to_records
@@ -121,18 +122,7 @@ def layers_found(layers: pd.DataFrame) -> str:
     found = {
         str(how): sorted({int(layer) for layer in some["layer"]}) for how, some in layers.groupby("how", sort=False)
     }
-    return "; ".join(f"layer{'s' if len(each) > 1 else ''} {ranges(each)}: {how}" for how, each in found.items())
-
-
-def ranges(whole: Sequence[int]) -> str:
-    """0, 1, 2, 5 as 0–2, 5."""
-    runs: list[list[int]] = []
-    for k in whole:
-        if runs and k == runs[-1][-1] + 1:
-            runs[-1].append(k)
-        else:
-            runs.append([k])
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return "; ".join(f"{layer_ranges(each)}: {how}" for how, each in found.items())
 
 
 def meanings(table: WordTable) -> Iterator[str]:

@@ -149,6 +149,11 @@ class Part:
         line = self.at(start)
         return self.subject.kind == "model" and line is not None and line["candidates"] is None
 
+    def in_layers(self, position: object, word: object) -> str:
+        """A word as the tables of layers call it: attention sinks say so."""
+        here = self.layers["position"] == position
+        return f"{word} (sink)" if bool(self.layers.loc[here, "sink"].any()) else str(word)
+
     @property
     def placed(self) -> pd.DataFrame:
         """The words that stand in the text; special tokens where there is nothing else."""
@@ -164,7 +169,7 @@ class WordTable:
     |---|---|---|
     | `words` | text, word, subject and seed | `COLUMNS`; NaN or None where unknown |
     | `replacements` | the same and rank | the real words that change most: replacement, value, distance |
-    | `layers` | text, model, word and layer | value, how it was found |
+    | `layers` | text, model, word and layer | value, how it was found; sink: is it an attention sink there? |
     | `heads` | text, model, layer and head | change of its attention, mass on the word before and after |
     | `joint` | text, subject and seed | several words changed at once, if asked for: positions, value, upper |
 
@@ -301,11 +306,12 @@ def json_schema() -> dict[str, Any]:
     known: dict[str, Any] = dict(words)
     known |= {name: {"type": "integer"} for name in ("rank", "layer", "head")} | {"how": {"type": "string"}}
     known |= {name: {"type": ["number", "null"]} for name in ("change", "before", "after", "baseline")}
+    known["sink"] = {"type": "boolean"}
     known["positions"] = {"type": "array", "items": {"type": "integer"}}
     tables = {
         "words": list(words),
         "replacements": RANKED,
-        "layers": ["text", "by", "position", "word", "layer", "value", "how"],
+        "layers": ["text", "by", "position", "word", "layer", "value", "how", "sink"],
         "heads": ["text", "by", "layer", "head", "change", "before", "after"],
         "joint": ["text", "by", "seed", "positions", "word", "value", "upper", "baseline"],
     }

@@ -217,9 +217,8 @@ def _layers(part: Part) -> Iterator[RenderableType]:
     grid.add_column(f"layers 0–{int(part.layers['layer'].max())}", no_wrap=True)
     for line in leading(part.words, "value", 5):
         if line["position"] in square.index:
-            grid.add_row(
-                Text(visible(str(line["word"]))), strip(square.loc[[line["position"]]].to_numpy(float)[0].tolist())
-            )
+            word = visible(part.in_layers(line["position"], line["word"]))
+            grid.add_row(Text(word), strip(square.loc[[line["position"]]].to_numpy(float)[0].tolist()))
     yield grid
     yield (
         Text("layers: 0 ")
