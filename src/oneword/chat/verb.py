@@ -21,7 +21,7 @@ from oneword.chat.model import ChatModel, Sent
 from oneword.chat.prefix import Prefix, Reply, Sampling
 from oneword.chat.prompts import Prompt, given_prompts
 from oneword.chat.result import Chat
-from oneword.checks import shown, whole_number
+from oneword.checks import check_function, shown, whole_number
 from oneword.comparison.answers import Divergence, token_text
 from oneword.comparison.verb import describe_model
 from oneword.errors import RangeError, UnknownNameError
@@ -60,6 +60,7 @@ def ask(
         raise RangeError("expected at least one prompt, got none: give some")
     if tokens < 1 or samples < 0:
         raise RangeError(f"expected tokens of at least 1 and samples of at least 0, got {tokens} and {samples}")
+    check_function("progress", progress)
     sampling = Sampling(seed, temperature, top_p)
     if not isinstance(by, str | TransformerFeatures):
         raise UnknownNameError(f"expected by= a name or TransformerFeatures, got {shown(by)}: give one of these")
