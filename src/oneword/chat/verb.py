@@ -209,4 +209,4 @@ def _notes(model: ChatModel, tables: Mapping[str, pd.DataFrame]) -> Iterator[str
     if cut:
         yield f"{cut} of {2 * len(lines)} answers were cut at the largest number of tokens; … marks them"
     if len(tables["attention"]) == 0:
-        yield "the chat template rewrites messages: the tokens of the changed word were not found"
+        yield "no attention: the changed word was not found in what was sent, or the model does not show its attention"
