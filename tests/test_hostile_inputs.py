@@ -136,6 +136,7 @@ def test_the_command_shows_what_a_terminal_would_obey(oneword, tmp_path: Path) -
         ["measure", "I love her", "--within", evil],
         ["audit", "--threshold", evil],
         ["compare", "a", "b", "--model", evil],
+        ["chat", "--user", "a {word}", "--word", "b", "--word", "c", "--model", evil],
         ["sweep", str(tmp_path / f"{evil}.toml")],
     ):
         run = oneword(*arguments)

@@ -157,6 +157,9 @@ def test_prompts_and_answers_that_are_too_long_are_refused_and_replies_stay_with
         ({"tokens": 0}, RangeError, "tokens of at least 1"),
         ({"samples": -1}, RangeError, "samples of at least 0"),
         ({"temperature": 0.0}, RangeError, "temperature > 0"),
+        ({"tokens": "x"}, RangeError, "tokens as a whole number"),
+        ({"seed": "x"}, RangeError, "seed as a whole number"),
+        ({"progress": 3}, RangeError, "progress as a function"),
         ({"by": 3}, UnknownNameError, "by= a name or TransformerFeatures"),
     ],
 )

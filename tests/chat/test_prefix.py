@@ -1,11 +1,13 @@
 """Generation and scoring equal transformers called directly; what was read once is never changed by a question."""
 
+import copy
+
 import pytest
 import torch
 
 from oneword.chat.prefix import Prefix, Sampling
 from oneword.chat.prompts import Prompt
-from oneword.errors import RangeError
+from oneword.errors import NonFiniteError, RangeError
 
 LOVE = Prompt(user="I love this {word} film", words=("good", "bad"))
 ANSWERS = ("The acting was awful.", "not", "I love her much, and I love it twice!")
@@ -135,6 +137,14 @@ def test_draws_have_the_probabilities_of_the_softmax_and_the_nucleus_of_transfor
 def test_numbers_of_sampling_have_ranges(given, match):
     with pytest.raises(RangeError, match=match):
         Sampling(**given)
+
+
+def test_logits_that_are_no_numbers_are_refused(tiny):
+    network = copy.deepcopy(tiny["gpt2"].phi.model)
+    with torch.no_grad():
+        network.transformer.ln_f.weight.fill_(torch.nan)
+    with pytest.raises(NonFiniteError, match="that are NaN: load the model in float32"):
+        Prefix.read(network, [1, 2])
 
 
 def test_a_model_that_keeps_no_keys_and_values_is_refused():

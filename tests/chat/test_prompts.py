@@ -68,6 +68,9 @@ def test_prompts_may_be_mappings():
     assert given_prompts([prompt, prompt]) == (prompt, prompt)
     with pytest.raises(RangeError, match="prompt 2: expected words"):
         given_prompts([prompt, {"user": "a {word}", "words": ["x"]}])
+    for wrong in (3, "a {word}", None):
+        with pytest.raises(RangeError, match=r"a Prompt, a mapping or a list of them, got .*read_prompts"):
+            given_prompts(wrong)
 
 
 def test_the_prompts_of_the_examples_are_twelve_with_answers_to_both_words():

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from oneword.checks import number, whole_number
-from oneword.errors import RangeError
+from oneword.errors import NonFiniteError, RangeError
 from oneword.maps.checkpoints import accepts, eager
 from oneword.random import resolve_seed, stream
 
@@ -131,4 +131,9 @@ def _run(model: nn.Module, ids: Sequence[int], cache: Any, *, last: bool = False
         wanted["logits_to_keep"] = 1
     given = torch.tensor([list(ids)], device=next(model.parameters()).device)
     with torch.no_grad():
-        return model(input_ids=given, past_key_values=cache, use_cache=True, return_dict=True, **wanted)
+        found = model(input_ids=given, past_key_values=cache, use_cache=True, return_dict=True, **wanted)
+    wrong = int(found.logits.isnan().sum())
+    if wrong:
+        got = f"{wrong} of {found.logits.numel()} that are NaN: load the model in float32"
+        raise NonFiniteError(f"expected logits that are numbers, got {got}")
+    return found

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from oneword.checks import check_string, shown
-from oneword.errors import TextError
+from oneword.errors import RangeError, TextError
 from oneword.validation import FileModel, read_model, read_toml
 
 BLANK = "{word}"
@@ -108,8 +108,11 @@ def read_prompts(path: str | os.PathLike[str]) -> tuple[Prompt, ...]:
     return read_model(PromptFile, read_toml(file, "a TOML file of prompts"), file.name).prompt
 
 
-def given_prompts(prompts: Prompt | Mapping[str, Any] | Sequence[Prompt | Mapping[str, Any]]) -> tuple[Prompt, ...]:
-    """One prompt or several, each a Prompt or a mapping with the keys of a file."""
+def given_prompts(prompts: object) -> tuple[Prompt, ...]:
+    """One prompt or several, each a Prompt or a mapping with the keys of a file. Raises RangeError for other kinds."""
+    if isinstance(prompts, str) or not isinstance(prompts, Prompt | Mapping | Sequence):
+        got = f"{shown(prompts)}: see ow.chat.Prompt and ow.chat.read_prompts"
+        raise RangeError(f"expected prompts as a Prompt, a mapping or a list of them, got {got}")
     several = [prompts] if isinstance(prompts, Prompt | Mapping) else prompts
     return tuple(
         each if isinstance(each, Prompt) else read_model(Prompt, each, f"prompt {number}")

@@ -21,7 +21,7 @@ from oneword.chat.model import ChatModel, Sent
 from oneword.chat.prefix import Prefix, Reply, Sampling
 from oneword.chat.prompts import Prompt, given_prompts
 from oneword.chat.result import Chat
-from oneword.checks import shown, whole_number
+from oneword.checks import check_function, shown, whole_number
 from oneword.comparison.answers import Divergence, token_text
 from oneword.comparison.verb import describe_model
 from oneword.errors import RangeError, UnknownNameError
@@ -60,6 +60,7 @@ def ask(
         raise RangeError("expected at least one prompt, got none: give some")
     if tokens < 1 or samples < 0:
         raise RangeError(f"expected tokens of at least 1 and samples of at least 0, got {tokens} and {samples}")
+    check_function("progress", progress)
     sampling = Sampling(seed, temperature, top_p)
     if not isinstance(by, str | TransformerFeatures):
         raise UnknownNameError(f"expected by= a name or TransformerFeatures, got {shown(by)}: give one of these")
@@ -208,4 +209,4 @@ def _notes(model: ChatModel, tables: Mapping[str, pd.DataFrame]) -> Iterator[str
     if cut:
         yield f"{cut} of {2 * len(lines)} answers were cut at the largest number of tokens; … marks them"
     if len(tables["attention"]) == 0:
-        yield "the chat template rewrites messages: the tokens of the changed word were not found"
+        yield "no attention: the changed word was not found in what was sent, or the model does not show its attention"

@@ -49,12 +49,18 @@ def shift(line: Line) -> float:
     return float(b - a)
 
 
+def judged(tables: Tables) -> list[dict[str, Any]]:
+    """The prompts with given answers."""
+    return [line for line in to_records(tables["prompts"]) if line["flips"] is not None]
+
+
 def headline(tables: Tables) -> str:
-    judged = [line for line in to_records(tables["prompts"]) if line["flips"] is not None]
-    if not judged:
+    """How many prompts flip, and how many move the way they should."""
+    lines = judged(tables)
+    if not lines:
         return "no answers were given: nothing is scored, and no flip is decided"
-    flipped, count = sum(line["flips"] for line in judged), len(judged)
-    towards = sum(shift(line) < 0 for line in judged)
+    flipped, count = sum(line["flips"] for line in lines), len(lines)
+    towards = sum(shift(line) < 0 for line in lines)
     return (
         f"one word flips the likelier answer in {flipped} of {count} prompts; it moves the log-odds the way it should "
         f"in {towards}"
@@ -84,21 +90,22 @@ def strongest(tables: Tables, prompt: Line, side: str) -> dict[str, Any] | None:
     return max(own, key=lambda line: line["weight"], default=None)
 
 
-def meanings(about: Mapping[str, Any]) -> Iterator[str]:
+def meanings(tables: Tables, about: Mapping[str, Any]) -> Iterator[str]:
     """Explanations of the numbers."""
     yield f"model: {about['model']}, {about['layers']} layers of {about['heads']} heads, {about['dtype']}"
-    sent = "the model's own chat template" if about["template"] else "nothing"
-    yield f"what was sent: the messages with {sent} around them"
+    sent = "the messages inside the model's own chat template" if about["template"] else "the messages as plain text"
+    yield f"what was sent: {sent}"
     yield "answers: greedy, the likeliest token each time, up to the end of the turn or the largest number of tokens"
-    yield (
-        "log-odds: log Σ p(answer) over the first set of given answers minus the same over the second; log p is that "
-        "of all tokens of an answer where the reply begins, the end of the reply not counted"
-    )
-    yield "shift: log-odds with the second word minus with the first; it should be negative"
-    yield (
-        "flips: the log-odds of the two prompts have different signs; neither the first token nor the greedy answer "
-        "decides"
-    )
+    if judged(tables):
+        yield (
+            "log-odds: log Σ p(answer) over the first set of given answers minus the same over the second; log p is "
+            "that of all tokens of an answer where the reply begins, the end of the reply not counted"
+        )
+        yield "shift: log-odds with the second word minus with the first; it should be negative"
+        yield (
+            "flips: the log-odds of the two prompts have different signs; neither the first token nor the greedy "
+            "answer decides"
+        )
     yield (
         "divergence: Jensen–Shannon, in nats (at most ln 2 ≈ 0.69), of the next token after both prompts, along the "
         "first greedy answer"
@@ -140,7 +147,7 @@ class ChatView:
             yield from self._prompt(line, options.max_width)
             yield Text()
         yield from self._flips()
-        for said in [*meanings(self.about), *self.notes]:
+        for said in [*meanings(self.tables, self.about), *self.notes]:
             yield Text(f"· {visible(said)}", style="dim")
 
     def _prompt(self, line: Line, width: int) -> Iterator[RenderableType]:
@@ -210,11 +217,11 @@ class ChatView:
     def _flips(self) -> Iterator[RenderableType]:
         yield Text(headline(self.tables), style="bold")
         rows = []
-        for line in to_records(self.tables["prompts"]):
-            both = [side_of(line, side) for side in "ab"]
-            cells = [(side["word"], shown(side["log_odds"], 2)) for side in both]
-            judged = (shown(shift(line), 2), verdict(line["flips"]), in_common(line))
-            rows.append([line["prompt"], *cells[0], *cells[1], *judged])
+        for line in judged(self.tables):
+            a, b = ((line[f"word_{side}"], shown(line[f"log_odds_{side}"], 2)) for side in "ab")
+            rows.append([line["prompt"], *a, *b, shown(shift(line), 2), verdict(line["flips"]), in_common(line)])
+        if not rows:
+            return
         titles = ("prompt", "word", "log-odds", "word", "log-odds", "shift", "", "tokens in common")
         yield grid(titles, rows, left=("prompt", "word", ""), overflow="fold")
         yield Text()

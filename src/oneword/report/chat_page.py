@@ -14,6 +14,7 @@ from oneword.report.chat import (
     Tables,
     headline,
     in_common,
+    judged,
     lines_of,
     meanings,
     parting,
@@ -35,18 +36,18 @@ FLIP, STAY = Look("flips", "vermilion"), Look("stays", "grey")
 def render(tables: Tables, about: Mapping[str, Any], notes: Sequence[str], path: Path, *, command: str = "") -> Path:
     """Write the page of prompts, given as the tables of the result."""
     lines = to_records(tables["prompts"])
-    judged = [line for line in lines if line["flips"] is not None]
+    scored = judged(tables)
     return write_page(
         "chat.html.j2",
         path,
         about=about,
         headline=headline(tables),
         cards=list(_cards(tables, lines)),
-        judged=bool(judged),
-        odds=log_odds(judged) if judged else None,
-        odds_height=70 + ROW * len(judged),
+        judged=bool(scored),
+        odds=log_odds(scored) if scored else None,
+        odds_height=70 + ROW * len(scored),
         prompts=list(_prompts(tables, lines)),
-        meanings=[*meanings(about), *notes],
+        meanings=[*meanings(tables, about), *notes],
         facts=[("", list(facts(about)))],
         command=command,
     )
@@ -67,14 +68,14 @@ def log_odds(lines: Sequence[Line]) -> Panel:
 
 
 def _cards(tables: Tables, lines: Sequence[Line]) -> Iterator[dict[str, str]]:
-    judged = [line for line in lines if line["flips"] is not None]
-    if judged:
+    scored = judged(tables)
+    if scored:
         yield {
-            "value": f"{sum(line['flips'] for line in judged)} of {len(judged)}",
+            "value": f"{sum(line['flips'] for line in scored)} of {len(scored)}",
             "label": "prompts whose likelier answer flips with one word",
             "note": "by the log-likelihood of whole answers, never by the first token",
         }
-        most = max(judged, key=lambda line: abs(shift(line)))
+        most = max(scored, key=lambda line: abs(shift(line)))
         yield {
             "value": shown(abs(shift(most)), 1),
             "label": f"the largest shift of the log-odds: {most['prompt']}",
