@@ -27,6 +27,7 @@ def results(seed: int = 0, trials: int = 10, samples: int = 20) -> pd.DataFrame:
         *_learning(draw, samples),
         *_attention_maps(draw),
         *_review(draw),
+        *_chat(),
         *_other_scores(draw, trials),
     ]
     numbered = [{"seed": seed, "row": 0, "key": f"{i:016x}", **row} for i, row in enumerate(rows)]
@@ -226,6 +227,15 @@ def _attention_maps(draw: np.random.Generator) -> list[dict[str, object]]:
             for j in range(len(tokens))
         ]  # fmt: skip
     return rows
+
+
+def _chat() -> list[dict[str, object]]:
+    replies = (("positive", "I loved it & <b>more</b>.", 2.3), ("negative", "I hated it.", -1.6))
+    return [
+        {"kind": "chat", "map": "a chat model", "sentence": k, "text": f"user: {word}", "word": word, "answer": answer}
+        | {"value": value}
+        for k, (word, answer, value) in enumerate(replies)
+    ]
 
 
 def _review(draw: np.random.Generator) -> list[dict[str, object]]:

@@ -10,8 +10,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "oneword"
 COMMANDS = ("cli", "app")  # what people type, and what is typed for them
-# Not options of oneword: --nthreads is one of `dask worker`, var(--ink) a colour of a page.
-FLAG = re.compile(r"(?:^|\s|(?<!var)\()--(?!nthreads)[a-z]")
+# Not options of oneword: --nthreads is one of `dask worker`, --no-deps of pip, var(--ink) a colour of a page.
+FLAG = re.compile(r"(?:^|\s|(?<!var)\()--(?!nthreads|no-deps)[a-z]")
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in COMMANDS)
 
 

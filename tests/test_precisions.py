@@ -31,6 +31,7 @@ SENTENCE = (
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("models")
     write_model(place / "bert", "bert", spread=0.3)
+    write_model(place / "llama", "llama", head=True, spread=0.3)
     (place / "texts.txt").write_text("\n".join(f"I love film {k}, and I love her much." for k in range(4)))
     return place
 
@@ -74,6 +75,10 @@ OF_MODELS = {
     ),
     "oneword compare --model": lambda folder, dtype: command(
         "compare", WORDS, CHANGED, "--model", folder / "bert", "--dtype", named(dtype), "--quiet"
+    ),
+    "oneword chat": lambda folder, dtype: command(
+        "chat", "--model", folder / "llama", "--user", "I {word} it", "--word", "love", "--word", "watch",
+        "--tokens", 2, "--dtype", named(dtype), "--quiet",
     ),
     "oneword audit": lambda folder, dtype: command(
         "audit", "--model", folder / "bert", "--file", folder / "texts.txt", "--lengths", 8, "--edit", "typo",

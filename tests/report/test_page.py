@@ -126,10 +126,15 @@ def test_claims_lead_to_the_figure_that_shows_them_where_it_is_drawn(page, table
 def test_sections_follow_the_order_of_the_argument(page):
     order = ["contrast", "verdict", "fig2-random-features", "fig3-attention", "n-over-d", "scores", "mass", "kinds"]
     order += ["m-words", "positions", "fig4-fine-tuned", "fig5-retrained", "frontier", "objectives", "review"]
-    order += ["fig1-attention-maps", "meaning", "provenance"]
+    order += ["fig1-attention-maps", "fig1-chat", "meaning", "provenance"]
     places = [page.index(f'<section id="{name}"') for name in order]
     assert places == sorted(places)
     assert "eft out" not in without_vega(page)
+
+
+def test_the_answers_of_a_chat_model_are_escaped_and_judged(page):
+    assert "I loved it &amp; &lt;b&gt;more&lt;/b&gt;." in page
+    assert "Their sign changes: the word flips the answer." in page
 
 
 def test_limits_and_provenance_name_the_encoder(page):
@@ -149,7 +154,7 @@ def test_another_encoder_is_not_called_minilm(table, tmp_path):
 @pytest.mark.parametrize("empty", [pd.DataFrame(), results().iloc[:0]])
 def test_an_empty_table_makes_a_page_that_says_what_is_missing(empty, tmp_path):
     shown = without_vega(render(figure_rows(empty), [], {}, tmp_path / "r.html").read_text())
-    assert shown.count("left out, no rows") == 16  # every figure, and the review
+    assert shown.count("left out, no rows") == 17  # every figure, the review, and the chat
     assert "no encoder was used" in shown
 
 

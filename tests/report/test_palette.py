@@ -169,4 +169,4 @@ def test_every_page_has_one_frame():
     texts = {sheet.name: sheet.read_text(encoding="utf-8") for sheet in folder.iterdir() if sheet.name.endswith(".j2")}
     assert [name for name, text in texts.items() if "<!doctype" in text] == ["base.html.j2"]
     pages = {name for name, text in texts.items() if '{% extends "base.html.j2" %}' in text}
-    assert pages == {f"{name}.html.j2" for name in ("words", "compare", "audit", "report")}
+    assert pages == {f"{name}.html.j2" for name in ("words", "compare", "audit", "report", "chat")}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from oneword.checks import MODEL_PRECISIONS
 from oneword.cli import common
 from oneword.cli.common import command_line
 from oneword.cli.watch import watched
@@ -37,7 +38,7 @@ def chat(
         str, _model(help="smollm2 (embedded), the folder of a causal language model, or a hub name.")
     ] = "smollm2",
     revision: Annotated[str | None, _model(help="Of a hub name: which version.")] = None,
-    dtype: Annotated[str, _model(help="float32 or float64.")] = "float32",
+    dtype: Annotated[str, _model(help=f"{', '.join(MODEL_PRECISIONS)}.")] = "float32",
     device: Annotated[str, _model(help="cpu, cuda, …")] = "cpu",
     tokens: Annotated[int, _model(help="Tokens of an answer at most.")] = 48,
     sample: Annotated[int, _model(metavar="N", help="Beside the greedy answer, N answers drawn at random.")] = 0,

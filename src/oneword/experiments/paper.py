@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -42,7 +42,7 @@ class Reproduction:
     table: pd.DataFrame
     claims: list[Claim]
     files: list[Path]
-    left_out: dict[str, str]
+    left_out: dict[str, str] = field(default_factory=dict)
 
 
 def scales() -> list[str]:
