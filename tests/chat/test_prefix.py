@@ -37,9 +37,9 @@ def assert_equals_transformers(model, tokens, words=LOVE.words):
         prefix = model.read(sent)
         reply = prefix.generate(tokens, model.ends)
         assert list(reply.ids) == generated(network, sent.ids, tokens, model.ends)
-        for answer in ANSWERS:
-            ids = model.spelled(sent, answer)
-            assert prefix.log_likelihood(ids) == pytest.approx(full_pass(network, sent.ids, ids), abs=1e-4)
+        answers = [model.spelled(sent, answer) for answer in ANSWERS]
+        wanted = [full_pass(network, sent.ids, ids) for ids in answers]
+        assert prefix.log_likelihoods(answers) == pytest.approx(wanted, abs=1e-4)
 
 
 @families
@@ -71,8 +71,8 @@ def test_nothing_that_is_asked_changes_what_was_read(tiny, family):
     sent = model.send(LOVE, "good")
     prefix = model.read(sent)
     ids = model.spelled(sent, ANSWERS[2])
-    first = (prefix.generate(6, ()), prefix.log_likelihood(ids), prefix.attention(ids, sent.word))
-    again = (prefix.generate(6, ()), prefix.log_likelihood(ids), prefix.attention(ids, sent.word))
+    first = (prefix.generate(6, ()), prefix.log_likelihoods([ids]), prefix.attention(ids, sent.word))
+    again = (prefix.generate(6, ()), prefix.log_likelihoods([ids]), prefix.attention(ids, sent.word))
     assert first[:2] == again[:2]
     assert all(torch.equal(first[2][layer], again[2][layer]) for layer in first[2])
 
@@ -88,6 +88,16 @@ def test_attention_is_that_of_one_pass_over_everything(tiny, family):
     for layer, heads in found.items():
         rows = whole[layer - 1][:, len(sent.ids) :, list(sent.word)]
         assert heads.tolist() == pytest.approx(rows.sum(-1).mean(-1).tolist(), abs=1e-5)
+
+
+def test_answers_in_several_passes_are_scored_as_in_one(tiny, monkeypatch):
+    model = tiny["qwen2"]
+    sent = model.send(LOVE, "good")
+    prefix, answers = model.read(sent), [model.spelled(sent, answer) for answer in ANSWERS]
+    together = prefix.log_likelihoods(answers)
+    monkeypatch.setattr("oneword.chat.prefix.AT_ONCE", 1)
+    assert prefix.log_likelihoods(answers) == pytest.approx(together, abs=1e-4)
+    assert prefix.log_likelihoods([]) == []
 
 
 # Sampling -----------------------------------------------------------------------------------------------------------

@@ -160,7 +160,8 @@ def test_a_hub_name_is_downloaded_once_as_safetensors_with_its_commit(
     assert (encoder.name, encoder.revision) == ("some/model", COMMIT)
     assert reached == ([] if held else ["some/model"])
     files = ["config.json", "tokenizer.json", "*.safetensors"]
-    optional = ["1_Pooling/config.json", "model.safetensors.index.json"]  # which a repository need not have
+    # Files that a repository need not have.
+    optional = ["1_Pooling/config.json", "model.safetensors.index.json", "chat_template.jinja", "tokenizer_config.json"]
     assert [request["allow_patterns"] for request in asked] == ([files] if held else [files, optional, files])
     for request in asked:
         assert request["revision"] == "v1"

@@ -1,6 +1,7 @@
 """Tokens that a causal language model has read: their keys and values are kept, so that what follows is cheap.
 
-log p(y | x) = Σ_t log p(y_t | x, y_<t): the prompt x is read once, and each answer y costs its own tokens only.
+log p(y | x) = Σ_t log p(y_t | x, y_<t): the prompt x is read once, and answers y cost their own tokens only, several of
+them in one pass.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from oneword.maps.checkpoints import accepts, eager
 from oneword.random import resolve_seed, stream
 
 Choose = Callable[[Float[Tensor, " vocabulary"]], int]  # the next token, given the logits
+AT_ONCE = 8  # answers in one pass: their logits are the largest thing in memory
 
 
 @dataclass(frozen=True)
@@ -50,20 +52,33 @@ class Prefix:
         if not accepts(model, "past_key_values"):
             got = f"{type(model).__name__}: choose another"
             raise RangeError(f"expected a model that keeps keys and values (past_key_values), got {got}")
-        found = _run(model, ids, None, last=True)
+        found = _run(model, [ids], None, last=True)
         return cls(model, tuple(ids), found.past_key_values, found.logits[0, -1])
 
     def log_probabilities(self, ids: Sequence[int]) -> Float[Tensor, "k vocabulary"]:
         """log p(· | x, y_<t) for each token y_t of what follows, in float64."""
         rows = self.last[None]
         if len(ids) > 1:
-            rows = torch.cat([rows, _run(self.model, ids[:-1], self._copy()).logits[0]])
+            rows = torch.cat([rows, _run(self.model, [ids[:-1]], self._copy()).logits[0]])
         return rows.double().cpu().log_softmax(-1)
 
-    def log_likelihood(self, ids: Sequence[int]) -> float:
-        """log p(y | x): the sum over all tokens of what follows."""
-        rows = self.log_probabilities(ids)
-        return float(rows[torch.arange(len(ids)), torch.tensor(ids)].sum())
+    def log_likelihoods(self, answers: Sequence[Sequence[int]]) -> list[float]:
+        """log p(y | x) of each answer: the sum over all its tokens."""
+        out = []
+        for begin in range(0, len(answers), AT_ONCE):
+            some = answers[begin : begin + AT_ONCE]
+            longest = max(map(len, some)) - 1
+            rows = self.last.expand(len(some), 1, -1)
+            if longest:
+                # Filled up behind, where no token that counts can see it.
+                filled = [[*ids[:-1], *[ids[-1]] * (1 + longest - len(ids))] for ids in some]
+                cache = self._copy()
+                cache.batch_repeat_interleave(len(some))
+                rows = torch.cat([rows, _run(self.model, filled, cache).logits], 1)
+            for ids, own in zip(some, rows, strict=True):
+                log_p = own[: len(ids)].double().cpu().log_softmax(-1)
+                out.append(float(log_p[torch.arange(len(ids)), torch.tensor(ids)].sum()))
+        return out
 
     def generate(self, tokens: int, ends: Collection[int], choose: Choose | None = None) -> Reply:
         """Write at most so many tokens, up to one of `ends`; the likeliest each time unless `choose` says which."""
@@ -73,7 +88,7 @@ class Prefix:
             if ids[-1] in ends:
                 return Reply(tuple(ids), True)
             if len(ids) < tokens:
-                logits = _run(self.model, ids[-1:], cache, last=True).logits[0, -1]
+                logits = _run(self.model, [ids[-1:]], cache, last=True).logits[0, -1]
         return Reply(tuple(ids), False)
 
     def attention(self, ids: Sequence[int], to: Sequence[int]) -> dict[int, Float[Tensor, " heads"]]:
@@ -82,7 +97,7 @@ class Prefix:
         The sum over these rows, and the mean over the tokens. Layers without attention matrices are left out.
         """
         with eager(self.model):
-            found = _run(self.model, ids, self._copy(), output_attentions=True).attentions
+            found = _run(self.model, [ids], self._copy(), output_attentions=True).attentions
         out = {}
         for layer, weights in enumerate(found or (), 1):
             if weights is None:
@@ -125,11 +140,11 @@ class Sampling:
         return int(ids[min(at, kept - 1)])
 
 
-def _run(model: nn.Module, ids: Sequence[int], cache: Any, *, last: bool = False, **wanted: Any) -> Any:
+def _run(model: nn.Module, ids: Sequence[Sequence[int]], cache: Any, *, last: bool = False, **wanted: Any) -> Any:
     """A forward pass after what the cache holds, which grows; `last`: only the logits of the last token are wanted."""
     if last and accepts(model, "logits_to_keep"):
         wanted["logits_to_keep"] = 1
-    given = torch.tensor([list(ids)], device=next(model.parameters()).device)
+    given = torch.tensor([list(row) for row in ids], device=next(model.parameters()).device)
     with torch.no_grad():
         found = model(input_ids=given, past_key_values=cache, use_cache=True, return_dict=True, **wanted)
     wrong = int(found.logits.isnan().sum())

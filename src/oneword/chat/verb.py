@@ -138,8 +138,8 @@ def _scored(model: ChatModel, prompt: Prompt, side: _Side) -> Iterator[dict[str,
     spelled = [(number, each, model.spelled(side.sent, each)) for number, own in enumerate(prompt.answers, 1)
                for each in own]  # fmt: skip
     _check_apart({ids: answer for _, answer, ids in spelled}, len(spelled))
-    for number, answer, ids in spelled:
-        value = side.prefix.log_likelihood(ids)
+    values = side.prefix.log_likelihoods([ids for _, _, ids in spelled])
+    for (number, answer, ids), value in zip(spelled, values, strict=True):
         own = {"answer": answer, "tokens": len(ids), "log_likelihood": value, "per_token": value / len(ids)}
         yield {"side": side.name, "word": side.word, "set": number, **own}
 
