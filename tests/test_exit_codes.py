@@ -33,7 +33,7 @@ def raising(oneword, monkeypatch):
     """The command, while its work raises this."""
 
     def run(error: BaseException, *more: str):
-        def work(*_):
+        def work(*_, **__):
             raise error
 
         monkeypatch.setattr(command, "like_of", work)
