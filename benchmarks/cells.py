@@ -19,13 +19,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from oneword.maps.attention import AttentionFeatures
 
 TINY = {"maps": "attention", "n": 4, "d": 8}
-SHORT = {"maps": "attention", "n": 12, "d": 48}  # a little more than a tenth of a second
-LONGER = {"maps": "attention", "n": 60, "d": 96}  # about a second
+LENGTHS = (  # cells of a tenth of a second, a third of one and a whole one, and how many
+    ({"maps": "attention", "n": 16, "d": 48}, 640),
+    ({"maps": "attention", "n": 30, "d": 64}, 280),
+    ({"maps": "attention", "n": 60, "d": 96}, 120),
+)
+PAIRS = 3  # runs with one worker and with two, in turn: what a machine does beside them shows in all of them
 SLEEP = 0.5
 SLEEPY = {"maps": "benchmarks.cells:sleeper", "n": 2, "d": 4, "search": "quick"}
 MANY = 30  # workers that sleep; each needs memory all the same
@@ -102,17 +107,22 @@ def tiny(count: int, spec: dict[str, Any] = TINY, workers: int = 2) -> dict[str,
 
 
 def speed_up(spec: dict[str, Any], count: int) -> dict[str, Any]:
-    """The same cells with one worker and with two, starting and ending included."""
-    with tempfile.TemporaryDirectory() as folder:
-        one, two = (apart({**spec, "trials": count}, Path(folder) / str(w), w) for w in (1, 2))
-    return {
-        "cells": count,
-        "seconds_a_cell": round(one["cell_seconds"] / count, 4),
-        "one": one["seconds"],
-        "two": two["seconds"],
-        "speed_up": round(one["seconds"] / two["seconds"], 3),
-        "amid": round(two["amid"]["cells_a_second"] / one["amid"]["cells_a_second"], 3),
-    }
+    """The same cells with one worker and with two, in turn, starting and ending included: every pair, and their median."""
+    pairs = []
+    for _ in range(PAIRS):
+        with tempfile.TemporaryDirectory() as folder:
+            one, two = (apart({**spec, "trials": count}, Path(folder) / str(w), w) for w in (1, 2))
+        pairs.append(
+            {
+                "seconds_a_cell": round(one["cell_seconds"] / count, 4),
+                "one": one["seconds"],
+                "two": two["seconds"],
+                "speed_up": round(one["seconds"] / two["seconds"], 3),
+                "amid": round(two["amid"]["cells_a_second"] / one["amid"]["cells_a_second"], 3),
+            }
+        )
+        print(spec, pairs[-1], file=sys.stderr, flush=True)
+    return {"cells": count, "speed_up": median(pair["speed_up"] for pair in pairs), "pairs": pairs}
 
 
 @contextmanager
@@ -172,14 +182,16 @@ def measure() -> dict[str, Any]:
     return {
         "tiny": tiny(10_000),
         "hundred_thousand": tiny(100_000, {**TINY, "search": "quick"}),
-        "client": client_cost(),
-        "many_workers": many_workers(),
     }
 
 
-def two_workers() -> list[dict[str, Any]]:
-    """What a second core brings; anything else that runs on the machine shows in it."""
-    return [speed_up(SHORT, 800), speed_up(LONGER, 160)]
+def more_workers() -> dict[str, Any]:
+    """What a second core brings and what an order costs; anything else that runs on the machine shows in it."""
+    return {
+        "two": [speed_up(spec, count) for spec, count in LENGTHS],
+        "client": client_cost(),
+        "many": many_workers(),
+    }
 
 
 if __name__ == "__main__":
@@ -187,6 +199,6 @@ if __name__ == "__main__":
         what, where, processes, seconds = json.loads(sys.argv[1])
         print(json.dumps(one_run(what, Path(where), processes, seconds)))
     else:
-        everything = {"cells": measure, "two_workers": two_workers}
+        everything = {"cells": measure, "more_workers": more_workers}
         found = {name: section() for name, section in everything.items()} if len(sys.argv) < 2 else None
         print(json.dumps(found or tiny(int(sys.argv[1])), indent=1))

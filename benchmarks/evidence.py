@@ -79,7 +79,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "choices": choices.measure,
     "deep_guide": laws.deep_guide,
     "cells": cells.measure,
-    "two_workers": cells.two_workers,
+    "more_workers": cells.more_workers,
     "hostile_inputs": fuzz_inputs.measure,
     "hostile_models": fuzz_models.measure,
 }
