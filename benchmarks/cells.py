@@ -26,9 +26,9 @@ from oneword.maps.attention import AttentionFeatures
 
 TINY = {"maps": "attention", "n": 4, "d": 8}
 LENGTHS = (  # cells of a tenth of a second, a third of one and a whole one, and how many
-    ({"maps": "attention", "n": 16, "d": 48}, 640),
-    ({"maps": "attention", "n": 30, "d": 64}, 280),
-    ({"maps": "attention", "n": 60, "d": 96}, 120),
+    ({"maps": "attention", "n": 16, "d": 48}, 800),
+    ({"maps": "attention", "n": 30, "d": 64}, 360),
+    ({"maps": "attention", "n": 60, "d": 96}, 140),
 )
 PAIRS = 3  # runs with one worker and with two, in turn: what a machine does beside them shows in all of them
 SLEEP = 0.5
@@ -107,7 +107,7 @@ def tiny(count: int, spec: dict[str, Any] = TINY, workers: int = 2) -> dict[str,
 
 
 def speed_up(spec: dict[str, Any], count: int) -> dict[str, Any]:
-    """The same cells with one worker and with two, in turn, starting and ending included: every pair, and their median."""
+    """The same cells with one worker and with two, in turn, starting and ending included: all pairs, and the median."""
     pairs = []
     for _ in range(PAIRS):
         with tempfile.TemporaryDirectory() as folder:
