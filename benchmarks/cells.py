@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -107,11 +108,15 @@ def tiny(count: int, spec: dict[str, Any] = TINY, workers: int = 2) -> dict[str,
 
 
 def speed_up(spec: dict[str, Any], count: int) -> dict[str, Any]:
-    """The same cells with one worker and with two, in turn, starting and ending included: all pairs, and the median."""
+    """The same cells with one worker and with two, in turn, starting and ending included: all pairs, and the median.
+
+    Beside each pair the same for plain processes with nothing between them, which is what the machine itself allows.
+    """
     pairs = []
     for _ in range(PAIRS):
         with tempfile.TemporaryDirectory() as folder:
             one, two = (apart({**spec, "trials": count}, Path(folder) / str(w), w) for w in (1, 2))
+            alone, both = (plain({**spec, "trials": count}, Path(folder) / f"plain-{w}", w) for w in (1, 2))
         pairs.append(
             {
                 "seconds_a_cell": round(one["cell_seconds"] / count, 4),
@@ -119,10 +124,20 @@ def speed_up(spec: dict[str, Any], count: int) -> dict[str, Any]:
                 "two": two["seconds"],
                 "speed_up": round(one["seconds"] / two["seconds"], 3),
                 "amid": round(two["amid"]["cells_a_second"] / one["amid"]["cells_a_second"], 3),
+                "plain": round(alone / both, 3),
             }
         )
         print(spec, pairs[-1], file=sys.stderr, flush=True)
-    return {"cells": count, "speed_up": median(pair["speed_up"] for pair in pairs), "pairs": pairs}
+    middle = {name: median(pair[name] for pair in pairs) for name in ("speed_up", "amid", "plain")}
+    return {"cells": count, **middle, "pairs": pairs}
+
+
+def plain(spec: dict[str, Any], out: Path, processes: int) -> float:
+    """Seconds for the same cells in so many processes at once, a share of them each, without Dask."""
+    seeds = [{**spec, "trials": spec["trials"] // processes, "seed": seed} for seed in range(processes)]
+    with ThreadPoolExecutor(processes) as pool:
+        done = list(pool.map(lambda each: apart(each, out / str(each["seed"]), 0), seeds))
+    return max(each["cell_seconds"] for each in done)
 
 
 @contextmanager

@@ -139,11 +139,11 @@ def objectives(table: pd.DataFrame) -> list[str]:
     """The three objectives compared: medians over new texts."""
     rows = table[(table["kind"] == "learning") & table["objective"].isin(["loss", "features", "alignment"])]
     rows = rows.assign(bound=(2 - rows["gamma"]).clip(lower=0) ** 2)
-    medians = rows.groupby(["map", "n", "training", "objective"])[["err", "gamma", "alignment", "bound"]].median()
-    lines = ["", "| map | n | training | objective | Err | γ | F | (2−γ)² |", "|---" * 8 + "|"]
-    for (name, n, training, objective), line in medians.iterrows():  # type: ignore[misc]
+    medians = rows.groupby(["map", "d", "n", "training", "objective"])[["err", "gamma", "alignment", "bound"]].median()
+    lines = ["", "| map | d | n | training | objective | Err | γ | F | (2−γ)² |", "|---" * 9 + "|"]
+    for (name, d, n, training, objective), line in medians.iterrows():  # type: ignore[misc]
         numbers = " | ".join(number(line[column]) for column in ("err", "gamma", "alignment", "bound"))
-        lines.append(f"| {NAMES[name].split(',')[0]} | {n} | {training} | {objective} | {numbers} |")
+        lines.append(f"| {NAMES[name].split(',')[0]} | {d} | {n} | {training} | {objective} | {numbers} |")
     return lines
 
 

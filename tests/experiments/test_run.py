@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -32,13 +33,16 @@ from oneword.errors import (
 )
 from oneword.experiments import dispatch, draws, making, writer
 from oneword.experiments import run as running
+from oneword.experiments.cell import Cell
 from oneword.experiments.cells import SensitivityCell
-from oneword.experiments.dispatch import Rules
+from oneword.experiments.dispatch import Dispatcher, Rules
 from oneword.experiments.results import read_results
 from oneword.experiments.run import Plan, run
-from oneword.experiments.spec import load_spec
+from oneword.experiments.spec import grid, load_spec
 from oneword.experiments.store import Store
 from tests.experiments.conftest import kept, quick_cells, write_reviews
+
+needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs oneword[cluster]")
 
 # Every kind that needs no encoder.
 SPEC = """
@@ -76,7 +80,7 @@ d = 8
 SESSION = """
 import sys
 from oneword.experiments.run import run
-from oneword.experiments.spec import load_spec
+from oneword.experiments.spec import grid, load_spec
 from oneword.experiments.store import Store
 try:
     cells = load_spec(sys.argv[1]).cells
@@ -89,7 +93,7 @@ except KeyboardInterrupt as stop:
 FORKS = """
 import itertools, json, os, signal, sqlite3, sys
 from oneword.experiments.run import run
-from oneword.experiments.spec import load_spec
+from oneword.experiments.spec import grid, load_spec
 from oneword.experiments.store import Store
 
 def session(spec, out, workers, dies_at):
@@ -357,7 +361,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_done(tmp_path: Path) -> N
 def test_too_many_workers_for_the_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cell,) = quick_cells(1)
     monkeypatch.setattr(running, "physical_memory", lambda: 3 * cell.estimate_bytes())
-    with pytest.raises(MemoryLimitError, match=r"the share of each of 4 workers, .*use workers = 2"):
+    with pytest.raises(MemoryLimitError, match=r"the share of one of 4 workers while.*use workers = 2"):
         run([cell], tmp_path, workers=4)
 
 
@@ -371,6 +375,32 @@ def test_by_default_as_many_workers_as_fit_and_are_worth_it(monkeypatch: pytest.
     assert running._count(cells, 20, 1, Rules()) == 8
     assert running._count(cells[:1], None, 99, Rules()) == 0
     assert running._count(cells[:1], None, 99, Rules(timeout=3)) == 1
+
+
+@needs_dask
+def test_processes_of_one_machine_never_hold_more_than_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large cell runs beside small ones, and two large ones never together."""
+    small = quick_cells(6)
+    large = grid("sensitivity", {"maps": "rf", "n": 4, "d": 8, "k": 20_000, "trials": 3, "search": "quick"})
+    budget = large[0].estimate_bytes() + 1.03 * small[0].estimate_bytes()
+    assert budget < 2 * large[0].estimate_bytes()
+    monkeypatch.setattr(running, "_budget", lambda: budget)
+    seen: list[list[int]] = []
+    order = Dispatcher._order
+
+    def watch(self: Dispatcher, worker: Any, cells: Sequence[Cell]) -> None:
+        order(self, worker, cells)
+        under_way = [[cell for flight in one.flights for cell in flight.cells] for one in self._workers.values()]
+        seen.append([max(cell.estimate_bytes() for cell in some) for some in under_way if some])
+
+    monkeypatch.setattr(Dispatcher, "_order", watch)
+    table = run([*small, *large], tmp_path / "two", workers=2)
+    assert max(map(sum, seen)) <= budget
+    assert max(map(len, seen)) == 2  # both were busy
+    assert sum(max(some) >= large[0].estimate_bytes() for some in seen) >= len(large)
+    pd.testing.assert_frame_equal(table, run([*small, *large], tmp_path / "none", workers=0))
 
 
 def test_without_dask_one_process_does_it_unless_more_were_asked_for(
@@ -407,9 +437,6 @@ def start(spec: Path, out: Path, workers: int = 2) -> subprocess.Popen[str]:
 def kill_group(session: subprocess.Popen[str], with_: signal.Signals) -> None:
     with suppress(ProcessLookupError):  # it was quicker
         os.killpg(session.pid, with_)
-
-
-needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs oneword[cluster]")
 
 
 class Nursery:

@@ -29,7 +29,7 @@ from oneword.experiments.judging import (
     paired,
     slope,
 )
-from oneword.experiments.rows import complete, learning_rows, of_kind, of_map, one_word, several_words, width
+from oneword.experiments.rows import complete, learning_rows, of_kind, of_map, one_word, several_words, widest, width
 from oneword.report.looks import FAMILIES
 from oneword.report.table import shown
 from oneword.statistics import Estimate, above, all_of, at_least, at_most, below, inside, mean, per_layer, share
@@ -262,8 +262,9 @@ def _learning(table: pd.DataFrame, theorem: str, training: str, figure: str) -> 
     rows = rows[rows["training"] == training]
 
     def of(map_: str, objective: str | None = None) -> pd.DataFrame:
+        """All rows of a map; of one objective, those at the largest d."""
         some = rows[rows["map"] == map_]
-        some = some if objective is None else some[some["objective"] == objective]
+        some = some if objective is None else widest(some[some["objective"] == objective])
         return need(some, f"{training} rows with map = {map_}" + (f", objective = {objective}" if objective else ""))
 
     def identity() -> Finding:
@@ -315,7 +316,7 @@ def _learning(table: pd.DataFrame, theorem: str, training: str, figure: str) -> 
 
 
 def _alignment_scaling(table: pd.DataFrame) -> Finding:
-    rows = of_map(learning_rows(table, "lowest-alignment"), "rf")
+    rows = widest(of_map(learning_rows(table, "lowest-alignment"), "rf"))
     rows = need(rows[rows["training"] == "fine-tuned"], "RF rows with objective = lowest-alignment")
     fitted = slope(rows.assign(off=(1 - rows["alignment"]).abs()), "off", ALIGNMENT_LENGTHS)
     return Finding(fitted, at_most(fitted, ALIGNMENT_FALLS), about(rows), within=few_positions(rows))

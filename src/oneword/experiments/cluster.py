@@ -151,11 +151,15 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a scheduler is, how to connect to it, and what can be done if no worker is there."""
+    """Where a scheduler is, how to connect to it, and what can be done if no worker is there.
+
+    `memory` are the bytes that all its workers share; None where each has a machine of its own, as far as is known.
+    """
 
     name: str
     connect: Connect
     remedy: str
+    memory: float | None = None
     queued: bool = False  # its workers are jobs, which may wait for hours before they start
 
 
@@ -165,8 +169,8 @@ def dask(module: str = "distributed") -> Any:
 
 
 @contextmanager
-def local_workers(count: int) -> Iterator[Place]:
-    """So many processes of one thread each on this machine, bound to 127.0.0.1."""
+def local_workers(count: int, memory: float) -> Iterator[Place]:
+    """So many processes of one thread each on this machine, bound to 127.0.0.1, that share so many bytes."""
     with _environment(_QUIET), _silence():
         distributed = dask()
         with dask("dask").config.set(_CONFIGURATION), ExitStack() as stack:
@@ -192,6 +196,7 @@ def local_workers(count: int) -> Iterator[Place]:
                 name="this machine",
                 connect=lambda patience: distributed.Client(cluster, set_as_default=False),
                 remedy="if memory has run out, stop it and use fewer workers",
+                memory=memory,
             )
 
 

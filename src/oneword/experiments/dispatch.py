@@ -2,8 +2,8 @@
 
 Every worker is asked in (`_ask`) before it gets cells, whenever it joined: one with other versions, or too little
 memory, gets none. An order is meant for one worker, holds a fraction of a second of work, and may be given to another
-one if its worker dies, falls silent or takes too long. Cells are pure: done twice they give the same rows, and the
-first answer counts.
+one if its worker dies, falls silent or takes too long. The processes of one machine are given cells that fit into its
+memory together. Cells are pure: done twice they give the same rows, and the first answer counts.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from oneword.checks import described
 from oneword.errors import ClusterError
 from oneword.experiments.cell import Cell
 from oneword.experiments.cluster import Client, Place
+from oneword.experiments.costs import BASE_BYTES
 from oneword.experiments.draws import Inputs
 from oneword.experiments.making import Delivery, Order, Outcome, fill_order, versions
 
@@ -85,7 +86,8 @@ class Dispatcher:
         self._alone: deque[Cell] = deque()  # to be done again, each in an order of its own
         self._open = {cell.key: cell for cell in cells}
         self._cost = {cell.key: cell.estimate_cost() for cell in cells}
-        self._largest = max((cell.estimate_bytes() for cell in cells), default=0)
+        self._bytes = {cell.key: cell.estimate_bytes() for cell in cells}
+        self._largest = max(self._bytes.values(), default=0)
         self._failures: Counter[str] = Counter()
         self._failed: list[tuple[Cell, Outcome]] = []  # to be reported
         self._seconds = SECONDS
@@ -199,7 +201,7 @@ class Dispatcher:
         for depth in (1, 2):
             for worker in able:
                 enough = len(worker.flights) >= depth or (depth == 2 and not self._many_left(len(able)))
-                if not enough and (cells := self._next(len(able))):
+                if not enough and (cells := self._next(worker, len(able))):
                     self._order(worker, cells)
 
     def _many_left(self, workers: int) -> bool:
@@ -208,20 +210,44 @@ class Dispatcher:
             return False
         return self._cost[self._waiting[0].key] * self._pace < 4 * self._seconds
 
-    def _next(self, workers: int) -> list[Cell]:
-        """The next cells that belong together: those of a fraction of a second."""
-        while self._alone:
-            if (cell := self._alone.popleft()).key in self._open:
-                return [cell]
+    def _next(self, worker: _Worker, workers: int) -> list[Cell]:
+        """The next cells that belong together: those of a fraction of a second that fit into memory now."""
+        room = self._room(worker)
+        if cell := self._take(self._alone, room):
+            return [cell]
         most = min(_MOST, 1 + len(self._waiting) // (2 * max(1, workers)))
         cells: list[Cell] = []
         seconds = 0.0
-        while self._waiting and len(cells) < most and (not cells or seconds < self._seconds):
-            cell = self._waiting.popleft()
-            if cell.key in self._open:
-                cells.append(cell)
-                seconds += self._cost[cell.key] * self._pace
+        while len(cells) < most and (not cells or seconds < self._seconds) and (cell := self._take(self._waiting, room)):
+            cells.append(cell)
+            seconds += self._cost[cell.key] * self._pace
         return cells
+
+    def _take(self, cells: deque[Cell], room: float) -> Cell | None:
+        """The first cell that is still to be done and fits; those before it go on waiting."""
+        place = 0
+        while place < len(cells):
+            if (cell := cells[place]).key not in self._open:
+                del cells[place]
+            elif self._bytes[cell.key] <= room:
+                del cells[place]
+                return cell
+            else:
+                place += 1
+        return None
+
+    def _room(self, worker: _Worker) -> float:
+        """Bytes that a cell may take on this worker beside what the others do; idle ones take some as well.
+
+        What one worker alone may do was checked before.
+        """
+        others = [one for one in self._workers.values() if one is not worker]
+        if self._place.memory is None or not any(one.flights for one in others):
+            return math.inf
+        return self._place.memory - sum(
+            max((self._bytes[cell.key] for flight in one.flights for cell in flight.cells), default=BASE_BYTES)
+            for one in others
+        )
 
     def _order(self, worker: _Worker, cells: Sequence[Cell]) -> None:
         order = Order(

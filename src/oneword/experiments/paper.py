@@ -1,7 +1,8 @@
 """The paper's experiments: which cells each figure consists of, and everything a reproduction leaves behind.
 
 The cells of a figure are a TOML file of this package, one folder a scale: `quick` decides every claim within minutes,
-`paper` has the lengths of the paper at the widths of the encoder, and takes about an hour.
+`paper` has the lengths of the paper at the widths of the encoder, and takes about an hour. Inside, a folder named like a
+width has the files for encoders of that width, where the others would take too long.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from oneword.report.paper.figures import draw_all
 from oneword.report.paper.page import check_installed, render
 from oneword.text.encoders import Encoder
 
-WIDTH = 384  # of the default encoder, for which the specs are written
+WIDTH = 384  # of the default encoder, for which the specs of a scale are written
 CELLS = 0.95  # the share of the time that cells take; the rest is figures and the page
 
 
@@ -71,11 +72,12 @@ def cells(
         choice("figures", name, known)
     given = {"seed": seed, "encoder": encoder, "corpus": corpus, "trials": trials}
     override = {name: value for name, value in given.items() if value is not None}
+    width = WIDTH if encoder is None else Encoder.load(encoder).d
     made: dict[str, Cell] = {}
     for name in wanted or known:
-        made |= {cell.key: cell for cell in load_spec(_specs() / scale / f"{name}.toml", override).cells}
-    able = [cell for cell in made.values() if not (isinstance(cell, ChatCell) and cell.missing)]
-    return list(_at_width_of(encoder, able) if encoder is not None else able)
+        spec, own_width = _spec(scale, name, width)
+        made |= {cell.key: cell for cell in _at_share(width / own_width, load_spec(spec, override).cells)}
+    return [cell for cell in made.values() if not (isinstance(cell, ChatCell) and cell.missing)]
 
 
 def left_out(scale: str, wanted: Sequence[str] = ()) -> dict[str, str]:
@@ -131,13 +133,19 @@ def _specs() -> Traversable:
     return files("oneword.experiments") / "specs"
 
 
-def _at_width_of(encoder: str, made: Iterable[Cell]) -> Iterator[Cell]:
+def _spec(scale: str, name: str, width: int) -> tuple[Traversable, int]:
+    """The file of a figure for encoders of a width, and the width that it is written for."""
+    folder = _specs() / scale
+    own = folder / str(width) / f"{name}.toml"
+    return (own, width) if own.is_file() else (folder / f"{name}.toml", WIDTH)
+
+
+def _at_share(share: float, made: Iterable[Cell]) -> Iterator[Cell]:
     """The same shares of the width of another encoder: a quarter, a half, all of it."""
-    width = Encoder.load(encoder).d
     for cell in made:
-        if isinstance(cell, TextCell) and cell.words_from == "corpus":
+        if share != 1 and isinstance(cell, TextCell) and cell.words_from == "corpus":
             as_wide = cell.k == cell.n * cell.d
-            d = max(1, cell.d * width // WIDTH)
+            d = max(1, int(cell.d * share))
             yield replace(cell, d=d, k=None if as_wide else cell.k)
         else:
             yield cell

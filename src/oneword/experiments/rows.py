@@ -164,7 +164,7 @@ def figure_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     shown = curves[curves["map"].isin(["rf", "attention", "attention-relu", *own])]
     rf, drf, soft = (of_map(curves, name) for name in ("rf", "drf", "attention"))
     relu = [of_map(paper, name) for name in ("attention-relu", "attention-relu-unnormalised")]
-    learnt, frontier = learning_rows(table, *CHOSEN), learning_rows(table, "frontier")
+    learnt, frontier = (main_rows(learning_rows(table, *some)) for some in (CHOSEN, ["frontier"]))
     return {
         "contrast": _deepest(main_rows(paper)),
         "fig2-random-features": pd.concat([_curves(rf, "d"), _curves(main_rows(drf), "depth")]),

@@ -26,6 +26,7 @@ from oneword.errors import CellError, FileFormatError, MemoryLimitError, Missing
 from oneword.experiments import making
 from oneword.experiments.cell import Cell, real, whole
 from oneword.experiments.cluster import Cluster, dask, local_workers, workers_of
+from oneword.experiments.costs import BASE_BYTES
 from oneword.experiments.dispatch import Dispatcher, Rules
 from oneword.experiments.draws import Inputs, prepare
 from oneword.experiments.making import Outcome, canonical, cpu_name, in_process
@@ -293,7 +294,7 @@ def _outcomes(
         yield in_process(cells, inputs)
         return
     with (
-        local_workers(count) if cluster is None else workers_of(cluster) as place,
+        local_workers(count, _budget()) if cluster is None else workers_of(cluster) as place,
         closing(Dispatcher(place, cells, inputs, rules).outcomes()) as outcomes,  # before the cluster is
     ):
         yield outcomes
@@ -311,7 +312,7 @@ def _count(missing: Sequence[Cell], wanted: int | None, seconds: float, rules: R
     except MissingExtraError:
         warnings.warn("Dask is not installed, so one core does it all: pip install 'oneword[cluster]'", stacklevel=3)
         return 0
-    fit = int(SHARE * physical_memory() / max(cell.estimate_bytes() for cell in missing))
+    fit = _workers_that_fit(max(cell.estimate_bytes() for cell in missing))
     count = min(len(os.sched_getaffinity(0)), len(missing), fit)
     return count if count > 1 else least
 
@@ -320,22 +321,26 @@ def _check_memory(cells: Sequence[Cell], wanted: int | None) -> None:
     """Refuse what cannot fit, before anything is allocated. Without a number asked for, as few workers as need be."""
     if not cells:
         return
-    budget = SHARE * physical_memory()
     largest = max(cells, key=lambda cell: cell.estimate_bytes())
-    fit = int(budget / largest.estimate_bytes())
-    if fit:
-        _refuse(largest, budget / max(1, wanted or 1), f"each of {wanted} workers", f"use workers = {fit}")
-    else:
-        _refuse(largest, budget, "this machine", "use a smaller n, d, k or N, or positions = one")
-
-
-def _refuse(cell: Cell, budget: float, whose: str, remedy: str) -> None:
-    needed = cell.estimate_bytes()
+    needed, others = largest.estimate_bytes(), max(0, (wanted or 1) - 1)
+    budget, fit = _budget() - others * BASE_BYTES, _workers_that_fit(needed)
     if needed > budget:
+        whose = f"share of one of {wanted} workers while the others wait" if fit else "share of this machine"
+        remedy = f"use workers = {fit}" if fit else "use a smaller n, d, k or N, or positions = one"
         raise MemoryLimitError(
-            f"expected every cell to fit into {budget / 1e9:.1f} GB, the share of {whose}, "
-            f"got about {needed / 1e9:.1f} GB for the {cell.title}: {remedy}"
+            f"expected every cell to fit into {budget / 1e9:.1f} GB, the {whose}, "
+            f"got about {needed / 1e9:.1f} GB for the {largest.title}: {remedy}"
         )
+
+
+def _budget() -> float:
+    """Bytes for all workers of this machine."""
+    return SHARE * physical_memory()
+
+
+def _workers_that_fit(largest: float) -> int:
+    """How many, if one does the largest cell and the others wait: orders keep all of them within the budget."""
+    return max(0, 1 + int((_budget() - largest) // BASE_BYTES))
 
 
 def _mention_versions(makers: Mapping[str, int]) -> None:
