@@ -22,6 +22,7 @@ from oneword.report.words.lines import scales
 from oneword.report.words.sentences import bracket
 from oneword.report.words.table import SHADES, Subject, WordTable, words_frame
 from tests.text.tiny_bert import needs_minilm
+from tests.text.tiny_models import write_model
 
 pytest.importorskip("gradio")
 TEXT = "This is not a <b>bad</b> film."
@@ -124,6 +125,30 @@ def test_models_of_one_name_are_told_apart():
     assert [subjects.title(name) for name in subjects.models] == [
         "a/checkpoint, trained", "b/checkpoint, trained", "other, trained",
     ]  # fmt: skip
+
+
+def test_a_chat_model_is_offered_without_a_twin_and_read_when_somebody_asks():
+    subjects = Subjects((), later=("smollm2",))
+    assert ("SmolLM2-135M-Instruct, trained", "smollm2") in subjects.choices
+    assert not any("twin" in key for _, key in subjects.choices)
+    assert subjects.deepest == 30
+    subjects.load()
+    assert not subjects._loaded
+
+
+def test_a_causal_model_shows_its_next_words_before_and_after(tmp_path):
+    pytest.importorskip("transformers")
+    folder, bert = str(tmp_path / "gpt2"), str(tmp_path / "bert")
+    write_model(tmp_path / "gpt2", "gpt2", head=True, layers=2)
+    write_model(tmp_path / "bert", "bert")
+    subjects = Subjects((folder,), twins=False)
+    found = Session("I love this film", _table("I love this film", kind="model", by=folder))
+    page = Events(subjects, subjects).change(found, "I love this <b>story", folder, 1)
+    assert "What comes next" in page
+    assert page.count('<ol class="answers">') == 2
+    assert "<b>story" not in page
+    encoder = Subjects((bert,), twins=False)
+    assert "What comes next" not in Events(encoder, encoder).change(found, "I love this story", bert, 1)
 
 
 def test_what_is_stopped_is_not_called_done_and_what_is_replaced_is_silent(monkeypatch):

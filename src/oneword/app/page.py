@@ -56,7 +56,6 @@ def build(events: Events) -> gr.Blocks:
     """The page of these events."""
     subjects = events.subjects
     first = subjects.models[0]
-    deepest = max(subjects.model(name).layers for name in subjects.models)
     seen_by = [(title, key) for title, key in subjects.choices if key in SEEN or subjects.is_model(key)]
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as page:
         _piece("header", views.header())
@@ -102,7 +101,7 @@ def build(events: Events) -> gr.Blocks:
                 after = gr.Textbox(label=label, placeholder=hint, lines=3, max_lines=8, elem_id="after")
                 with gr.Row():
                     seen = gr.Radio(seen_by, value=first, label="Seen by", elem_id="seen")
-                    layer = gr.Slider(1, deepest, value=1, step=1, label="Attention of layer", elem_id="layer")
+                    layer = gr.Slider(1, subjects.deepest, value=1, step=1, label="Attention of layer", elem_id="layer")
                 changed = _piece("changed", "")
             with gr.Tab("What the numbers are"):
                 _piece("meaning", views.meaning())

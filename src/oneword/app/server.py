@@ -14,6 +14,7 @@ from oneword.app.texts import MOST_UPLOADED
 from oneword.errors import MissingExtraError
 from oneword.plot.look import DARK, LIGHT
 from oneword.report import app_views as views
+from oneword.text.sources import EMBEDDED_MODELS
 
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Liberation Sans", "sans-serif")
 MONO = ("ui-monospace", "Menlo", "Consolas", "Liberation Mono", "monospace")
@@ -39,15 +40,19 @@ class Running:
         self.blocks.close(verbose=False)
 
 
+LATER = ("smollm2",)  # chat models, whose next words the page shows where they are installed
+
+
 def serve(
     models: Sequence[str] = ("minilm",),
     *,
+    later: Sequence[str] | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
     share: bool = False,
     browser: bool = False,
 ) -> Running:
-    """Read the models, start the page, and go on."""
+    """Read the models, start the page, and go on; `later` are read when somebody asks (None: those of `LATER`)."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is loaded
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     for name in ("NO_PROXY", "no_proxy"):  # gradio looks whether its own page answers: no proxy is to be asked for it
@@ -61,7 +66,9 @@ def serve(
     from oneword.app.guards import ALONE, guards
     from oneword.app.page import build
 
-    events = Events(Subjects(models), Subjects(models, apart=True))
+    if later is None:
+        later = [name for name in LATER if EMBEDDED_MODELS[name].installed and name not in models]
+    events = Events(Subjects(models, later=later), Subjects(models, apart=True, later=later))
     events.subjects.load()
     events.live.load()
     page = build(events)

@@ -27,12 +27,14 @@ _LOADING = Lock()  # one for all: drawing weights anew uses torch's own random n
 class Subjects:
     """The maps, and these models; a model is read when it is first asked for, or by `load`.
 
-    `apart` keeps models in memory of their own, for a second thread that works at the same time.
+    `later` are embedded models that are offered, too, and that `load` leaves until somebody asks for them. `apart`
+    keeps models in memory of their own, for a second thread that works at the same time.
     """
 
     models: Sequence[str] = ("minilm",)
     twins: bool = True
     apart: bool = False
+    later: Sequence[str] = ()
     _loaded: dict[str, TransformerFeatures] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -48,7 +50,7 @@ class Subjects:
     @property
     def choices(self) -> list[tuple[str, str]]:
         """For a list on the page: what a person reads, and the key."""
-        names = [*self.models, *(TWIN + name for name in self.models if self.twins)]
+        names = [*self.models, *(TWIN + name for name in self.models if self.twins), *self.later]
         return [*((title, key) for key, title in MAPS.items()), *((self.title(name), name) for name in names)]
 
     def title(self, key: str) -> str:
@@ -82,6 +84,12 @@ class Subjects:
         phi = registry.draw(key, 1, self.encoder.d, dtype=torch.float32)
         assert isinstance(phi, AttentionFeatures)
         return phi
+
+    @property
+    def deepest(self) -> int:
+        """The number of layers of the deepest model."""
+        depths = [known.layers for name in self.later if (known := embedded_model(name)) is not None]
+        return max(*(self.model(name).layers for name in self.models), *depths, 1)
 
     def load(self) -> None:
         """Read what a visitor will ask for first, so that nobody waits for it."""

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+
+import torch
+from tokenizers import Encoding
 
 from oneword.chat.prefix import Prefix
 from oneword.chat.prompts import BLANK, Prompt
 from oneword.chat.template import ChatTemplate, check_no_marks, plain, special_token, tokenizer_settings
+from oneword.checks import check_string, shortened
 from oneword.comparison.answers import check_has_next_token
-from oneword.errors import RangeError
+from oneword.errors import RangeError, TextError
 from oneword.maps.transformer import TransformerFeatures
+from oneword.text.context import Context
 from oneword.text.tokenizer_files import tokenised
+from oneword.text.tokens import align
 
 
 @dataclass(frozen=True)
@@ -44,17 +52,64 @@ class ChatModel:
         Its tokens are those of transformers' `apply_chat_template`; a model without a template gets what its tokenizer
         puts before every text. Raises RangeError for messages with special tokens, and for a prompt that is too long.
         """
-        tokenizer, system_user = self.phi.encoder.tokenizer, prompt.filled(word)
-        for message, what in zip(system_user, ("a system message", "a message"), strict=True):
+        text, before, found = self._composed(*prompt.filled(word))
+        message = prompt.user if BLANK in prompt.user else prompt.system
+        filled = message.replace(BLANK, word)
+        begin, spelled = _place(text, filled, last=BLANK in prompt.user)
+        first = begin + message.index(BLANK) - (filled.index(spelled) if spelled else 0)
+        first, last = (first, first + len(word)) if begin >= 0 else (0, 0)
+        rows = [row for row, (start, end) in enumerate(found.offsets, len(before)) if start < last and end > first]
+        return Sent(text, (*before, *found.ids), tuple(rows))
+
+    def send_message(self, user: str, system: str = "") -> Sent:
+        """A message without a blank."""
+        text, before, found = self._composed(system, user)
+        return Sent(text, (*before, *found.ids), ())
+
+    def context(self, user: str, system: str = "") -> Context:
+        """A prompt as a text whose words are those of the user's message; all else that is sent is special.
+
+        `spans` are places in the message. Raises TextError for a message without words, RangeError where `send` does
+        and for a template that rewrites the message.
+        """
+        check_string(user)
+        text, before, found = self._composed(system, user)
+        begin, message = _place(text, user, last=True)
+        if begin < 0:
+            got = f"one that rewrites {shortened(user, 60)!r}: choose another model"
+            raise RangeError(f"expected a chat template that keeps the message as it is, got {got}")
+        words, ahead = align(text, found.offsets), len(before)
+        inside = [begin <= start and end <= begin + len(message) for start, end in words.spans]
+        if not any(inside):
+            raise TextError(f"expected a prompt with at least one word, got {shortened(user)!r}: give words")
+        encoder, ids, shift = self.phi.encoder, torch.tensor([*before, *found.ids]), user.index(message) - begin
+        tokens = encoder.tokens_of(ids)
+        return Context(
+            encoder.embed(ids, dtype=self.phi.dtype).to(self.phi.device),
+            words=(*tokens[:ahead], *(text[start:end] for start, end in words.spans)),
+            rows=(*((row,) for row in range(ahead)), *(tuple(row + ahead for row in own) for own in words.rows)),
+            tokens=tokens,
+            source=MappingProxyType({"text": "a prompt as it is sent", **encoder.describe(), "sent": text}),
+            text=user,
+            spans=(
+                *(None for _ in before),
+                *((start + shift, end + shift) if own else None
+                  for (start, end), own in zip(words.spans, inside, strict=True)),
+            ),
+            special=(*(True for _ in before), *(not own for own in inside)),
+            encoder=encoder,
+        )  # fmt: skip
+
+    def _composed(self, system: str, user: str) -> tuple[str, tuple[int, ...], Encoding]:
+        """The text that is sent, the tokens before it, and its own."""
+        tokenizer = self.phi.encoder.tokenizer
+        for message, what in ((system, "a system message"), (user, "a message")):
             check_no_marks(tokenizer, message, what)
-        text = plain(*system_user) if self.template is None else self.template.render(*system_user)
+        text = plain(system, user) if self.template is None else self.template.render(system, user)
         found = tokenised(tokenizer, text, special=False)
         before = self.phi.encoder.around[0] if self.template is None else ()
-        ids = (*before, *found.ids)
-        self.phi.encoder.check_length(len(ids) + 1)  # room for one token of an answer
-        first, last = _place(text, prompt, word)
-        rows = [row for row, (start, end) in enumerate(found.offsets, len(before)) if start < last and end > first]
-        return Sent(text, ids, tuple(rows))
+        self.phi.encoder.check_length(len(before) + len(found.ids) + 1)  # room for one token of an answer
+        return text, before, found
 
     def read(self, sent: Sent) -> Prefix:
         """The prompt, read once."""
@@ -97,13 +152,21 @@ def _ends(phi: TransformerFeatures) -> Iterator[int]:
             yield number
 
 
-def _place(text: str, prompt: Prompt, word: str) -> tuple[int, int]:
-    """The characters of the changed word in the text that is sent; (0, 0) if the template rewrote the message."""
-    message = prompt.user if BLANK in prompt.user else prompt.system
-    for given in (message, message.strip()):  # some templates strip messages
-        filled = given.replace(BLANK, word)
-        begin = text.rfind(filled) if BLANK in prompt.user else text.find(filled)
+def _place(text: str, message: str, *, last: bool) -> tuple[int, str]:
+    """Where a message stands in what is sent, and its spelling there: some templates strip it. -1: it was rewritten."""
+    for given in (message, message.strip()):
+        begin = text.rfind(given) if last else text.find(given)
         if begin >= 0:
-            first = begin + given.index(BLANK)
-            return first, first + len(word)
-    return 0, 0
+            return begin, given
+    return -1, ""
+
+
+def check_apart(spelled: Sequence[tuple[tuple[int, ...], str]]) -> None:
+    """Refuse an answer that begins another one, or is spelled as another one: its probability would count twice."""
+    answers = dict(spelled)
+    for ids, following in pairwise(sorted(answers)):  # what begins another one stands before it
+        if following[: len(ids)] == ids:
+            got = f"{answers[ids]!r} and {answers[following]!r}: end the first with a full stop, or leave it out"
+            raise RangeError(f"expected answers of which none begins another, got {got}")
+    if len(answers) < len(spelled):
+        raise RangeError("expected answers that differ in their tokens, got two that the model reads alike: change one")

@@ -11,13 +11,12 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 import torch
 
-from oneword.chat.model import ChatModel, Sent
+from oneword.chat.model import ChatModel, Sent, check_apart
 from oneword.chat.prefix import Prefix, Reply, Sampling
 from oneword.chat.prompts import Prompt, given_prompts
 from oneword.chat.result import Chat
@@ -137,22 +136,11 @@ def _scored(model: ChatModel, prompt: Prompt, side: _Side) -> Iterator[dict[str,
     """log p of every given answer."""
     spelled = [(number, each, model.spelled(side.sent, each)) for number, own in enumerate(prompt.answers, 1)
                for each in own]  # fmt: skip
-    _check_apart({ids: answer for _, answer, ids in spelled}, len(spelled))
+    check_apart([(ids, answer) for _, answer, ids in spelled])
     values = side.prefix.log_likelihoods([ids for _, _, ids in spelled])
     for (number, answer, ids), value in zip(spelled, values, strict=True):
         own = {"answer": answer, "tokens": len(ids), "log_likelihood": value, "per_token": value / len(ids)}
         yield {"side": side.name, "word": side.word, "set": number, **own}
-
-
-def _check_apart(answers: Mapping[tuple[int, ...], str], count: int) -> None:
-    """Refuse an answer that begins another one, or is spelled as another one: its probability would count twice."""
-    ordered = sorted(answers)  # what begins another one stands before it
-    for ids, following in pairwise(ordered):
-        if following[: len(ids)] == ids:
-            got = f"{answers[ids]!r} and {answers[following]!r}: end the first with a full stop, or leave it out"
-            raise RangeError(f"expected answers of which none begins another, got {got}")
-    if len(answers) < count:
-        raise RangeError("expected answers that differ in their tokens, got two that the model reads alike: change one")
 
 
 def _log_odds(scores: Sequence[Mapping[str, Any]]) -> float:

@@ -79,6 +79,13 @@ def measure(
     output: Annotated[
         str, subjects(metavar="OUTPUT[:LAYER[:HEAD]]", help=f"Of models: {explained()}, or module:NAME.")
     ] = "pooled",
+    answer: Annotated[
+        list[str] | None,
+        subjects(
+            metavar="A",
+            help="TEXT is a prompt: which word decides between two answers? Give it twice, --model smollm2 by default.",
+        ),
+    ] = None,
     encoder: Annotated[
         str,
         subjects(help="Word vectors of maps: layer 0 of minilm, mpnet, a folder or a hub name; a .txt or .npz table."),
@@ -143,12 +150,19 @@ def measure(
     oneword measure --gaussian 100,768 --map attention --effort 1.1,60 --out results
 
     oneword measure "This is not a good film" --model minilm --model minilm@random --output hidden:3
+
+    oneword measure "I did not like this film. Is that positive or negative?" --answer Positive --answer Negative
     """
     from oneword.text.sources import expect_hub
 
     expect_hub(encoder)  # torch takes longer to load than a hub to answer
     outputs = Outputs(html, json_file, table, out, quiet)
     asked_for: dict[str, Any] = {**_effort(effort), **_positions(position)}
+    if answer:
+        if len(answer) != 2:
+            raise RangeError(f"expected --answer twice, got it {len(answer)} times: --answer good --answer bad")
+        asked_for["answers"] = tuple(answer)
+        model = model or ["smollm2"]
     library = gaussian is not None or together != 1  # the search of the library, unless another is asked for
     if library:
         asked_for = {"effort": "thorough", "seeds": 1, **asked_for}
@@ -160,7 +174,7 @@ def measure(
     from oneword.text.encoders import Encoder
     from oneword.words.verb import measure as measure_words
 
-    loaded = None if gaussian is not None else Encoder.load(encoder)
+    loaded = None if gaussian is not None or answer else Encoder.load(encoder)
     by: list[Any] = list(maps or ())
     by += [_model(name, output, seed, like) for name in model or ()]
     with watched(quiet) as progress:

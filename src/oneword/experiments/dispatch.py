@@ -218,7 +218,9 @@ class Dispatcher:
         most = min(_MOST, 1 + len(self._waiting) // (2 * max(1, workers)))
         cells: list[Cell] = []
         seconds = 0.0
-        while len(cells) < most and (not cells or seconds < self._seconds) and (cell := self._take(self._waiting, room)):
+        while len(cells) < most and (not cells or seconds < self._seconds):
+            if (cell := self._take(self._waiting, room)) is None:
+                break
             cells.append(cell)
             seconds += self._cost[cell.key] * self._pace
         return cells

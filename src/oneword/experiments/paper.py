@@ -1,8 +1,8 @@
 """The paper's experiments: which cells each figure consists of, and everything a reproduction leaves behind.
 
 The cells of a figure are a TOML file of this package, one folder a scale: `quick` decides every claim within minutes,
-`paper` has the lengths of the paper at the widths of the encoder, and takes about an hour. Inside, a folder named like a
-width has the files for encoders of that width, where the others would take too long.
+`paper` has the lengths of the paper at the widths of the encoder, and takes about an hour. A folder in it that is named
+like a width has the files for encoders of that width, for which the others would take too long.
 """
 
 from __future__ import annotations

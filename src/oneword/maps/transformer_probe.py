@@ -6,8 +6,9 @@ direction, or along the one that is steepest at first order.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +23,7 @@ from oneword.progress import Progress, silent
 from oneword.random import stream
 from oneword.sets.constraints import Ball, Constraint, Sphere
 from oneword.text.context import check_text
+from oneword.text.encoders import Encoder
 
 if TYPE_CHECKING:
     from oneword.maps.transformer import TransformerFeatures
@@ -31,24 +33,34 @@ _AT_ONCE = 16  # copies of the text in one of their passes
 _WORDS = 2  # of the vocabulary that a search starts toward, at each word
 
 
-@final
-class TransformerProbe(Probe):
-    """φ prepared at one text X of word embeddings."""
+class _Reads(Protocol):
+    """A map of a trained model, whatever it measures."""
 
-    def __init__(self, phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> None:
-        self.phi = phi
-        self.X = check_text(X).detach()
-        with torch.no_grad():
-            self.clean = phi(self.X)
-        self.norm = feature_norm(self.clean)
-        self._whole: Tensor | None = None  # the Jacobian
+    @property
+    def encoder(self) -> Encoder: ...
+
+
+class ModelProbe(Probe, ABC):
+    """What all questions to a trained model share: how far its words may move, and where a search begins.
+
+    A subclass sets `phi`, too.
+    """
+
+    phi: _Reads
+
+    def __init__(self) -> None:
         self._gains: dict[tuple[tuple[int, ...], ...], Gains] = {}
 
-    def features(self, y: Tensor, i: Tensor) -> Tensor:
-        return self.phi(replace_rows(self.X, y, i))
+    @abstractmethod
+    def _found_gains(self, i: Int[Tensor, "p m"], progress: Progress) -> Gains:
+        """First order: the operator norm of each Jacobian block, and the direction that attains it."""
 
-    def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
-        return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
+    def gains(self, i: Int[Tensor, "p m"], *, progress: Progress = silent) -> Gains:
+        """First order: the operator norm of each Jacobian block, and the direction that attains it; computed once."""
+        asked = tuple(map(tuple, i.tolist()))
+        if asked not in self._gains:
+            self._gains[asked] = self._found_gains(i, progress)
+        return self._gains[asked]
 
     def allowed(self, within: Constraint | None) -> Constraint:
         """Words have norms of their own: where nobody says, a word may move by as much."""
@@ -59,33 +71,6 @@ class TransformerProbe(Probe):
     def length2(self, rows: Int[Tensor, "p m"]) -> Float[Tensor, " p"]:
         """The mean squared norm of the rows."""
         return self.X[rows].square().sum(-1).mean(-1)
-
-    def bytes_per_candidate(self, m: int) -> int:
-        return self._kept
-
-    @cached_property
-    def _kept(self) -> int:
-        return 2 * bytes_kept(self.phi, self.X) + 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size()
-
-    def gains(self, i: Int[Tensor, "p m"], *, progress: Progress = silent) -> Gains:
-        """First order: the operator norm of each Jacobian block, and the direction that attains it; computed once."""
-        asked = tuple(map(tuple, i.tolist()))
-        if asked not in self._gains:
-            if self.clean.numel() <= DENSE:
-                self._gains[asked] = of_blocks(self._jacobian(progress), i)
-            else:
-                with eager(self.phi.model):  # faster attention has no derivative forwards
-                    self._gains[asked] = gains(self.phi, self.X, i, at_once=self._at_once, progress=progress)
-        return self._gains[asked]
-
-    def _jacobian(self, progress: Progress) -> Float[Tensor, "size n d"]:
-        if self._whole is None:
-            self._whole = jacobian(self.phi, self.X, at_once=self._at_once, progress=progress)
-        return self._whole
-
-    @property
-    def _at_once(self) -> int:
-        return min(_AT_ONCE, batch_size(self._kept, _MEMORY))
 
     def directions(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
         """Toward random words of the vocabulary, and along the largest gains, both ways, once these are known."""
@@ -101,3 +86,47 @@ class TransformerProbe(Probe):
 
     def leading_direction(self, i: Int[Tensor, "p m"]) -> Float[Tensor, "p s m d"]:
         return self.directions(i)
+
+
+@final
+class TransformerProbe(ModelProbe):
+    """φ prepared at one text X of word embeddings."""
+
+    phi: TransformerFeatures
+
+    def __init__(self, phi: TransformerFeatures, X: Float[Tensor, "n d"]) -> None:
+        super().__init__()
+        self.phi = phi
+        self.X = check_text(X).detach()
+        with torch.no_grad():
+            self.clean = phi(self.X)
+        self.norm = feature_norm(self.clean)
+        self._whole: Tensor | None = None  # the Jacobian
+
+    def features(self, y: Tensor, i: Tensor) -> Tensor:
+        return self.phi(replace_rows(self.X, y, i))
+
+    def change2(self, y: Tensor, i: Tensor) -> Float[Tensor, " b"]:
+        return (self.features(y, i) - self.clean).reshape(len(i), -1).square().sum(1)
+
+    def bytes_per_candidate(self, m: int) -> int:
+        return self._kept
+
+    @cached_property
+    def _kept(self) -> int:
+        return 2 * bytes_kept(self.phi, self.X) + 4 * (self.X.numel() + self.clean.numel()) * self.X.element_size()
+
+    def _found_gains(self, i: Int[Tensor, "p m"], progress: Progress) -> Gains:
+        if self.clean.numel() <= DENSE:
+            return of_blocks(self._jacobian(progress), i)
+        with eager(self.phi.model):  # faster attention has no derivative forwards
+            return gains(self.phi, self.X, i, at_once=self._at_once, progress=progress)
+
+    def _jacobian(self, progress: Progress) -> Float[Tensor, "size n d"]:
+        if self._whole is None:
+            self._whole = jacobian(self.phi, self.X, at_once=self._at_once, progress=progress)
+        return self._whole
+
+    @property
+    def _at_once(self) -> int:
+        return min(_AT_ONCE, batch_size(self._kept, _MEMORY))

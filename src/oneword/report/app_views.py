@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from oneword.report.comparison import Tables, names_of
-from oneword.report.comparison_page import attention_maps, pair_cards, pair_columns
+from oneword.report.comparison_page import attention_maps, next_tokens, pair_cards, pair_columns
 from oneword.report.templating import page_template
 from oneword.report.words.figures import lengths_plot
-from oneword.report.words.lines import Line, scales
+from oneword.report.words.lines import Line, choices
 from oneword.report.words.page import coloured, layers_heat
-from oneword.report.words.table import COLUMNS, SHADES, STAND_IN, Part, WordTable
+from oneword.report.words.table import COLUMNS, SHADES, Part, WordTable
 
 
 def style() -> str:
@@ -42,13 +42,8 @@ def said(message: str, kind: str = "done") -> str:
 def words(table: WordTable | None) -> str:
     """The text in colour, once for each map and model."""
     parts = [] if table is None else table.parts
-    known = {name for part in parts for name in scales(part)}
     return page_template("app/words.html.j2").render(
-        shades=[
-            (k, SHADES[name])
-            for k, name in enumerate(SHADES)
-            if name in known or (name == "random_word" and STAND_IN in known)
-        ],
+        shades=choices(parts),
         subjects=[_coloured(part) for part in parts],
         notes=[] if table is None else table.notes,
     )
@@ -121,6 +116,7 @@ def change(texts: Sequence[str], tables: Tables, layer: int, notes: Sequence[str
         map=maps[0] if maps else None,
         layer=layer,
         names=names_of(texts),
+        answers=next_tokens(tables),
         notes=notes,
     )
 

@@ -57,7 +57,7 @@ def render(
         too_long=not maps,
         layers=_layers(tables),
         heads=_heads(tables["heads"]),
-        answers=_answers(tables) if "answers" in tables else None,
+        answers=next_tokens(tables),
         meanings=[*shared.meanings(about, tables), *notes],
         facts=[("", list(facts(about)))],
         command=command,
@@ -164,7 +164,10 @@ def _heads(heads: pd.DataFrame) -> dict[str, Any]:
     return {"corner": "layer", "words": sorted(set(heads["head"])), "rows": list(rows.items()), "flat": True}
 
 
-def _answers(tables: Tables) -> dict[str, Any]:
+def next_tokens(tables: Tables) -> dict[str, Any] | None:
+    """The likeliest next tokens after each text; None for a model that has none."""
+    if "answers" not in tables:
+        return None
     (apart,) = to_records(tables["divergence"])
     found = to_records(tables["answers"])
     most = max(line["probability"] for line in found) or 1.0

@@ -9,7 +9,7 @@ from oneword.maps.attention_probe import AttentionProbe
 from oneword.maps.base import SHORT, Probe
 from oneword.maps.multihead_probe import MultiHeadProbe
 from oneword.maps.random import LayeredProbe
-from oneword.maps.transformer_probe import TransformerProbe
+from oneword.maps.transformer_probe import ModelProbe
 from oneword.search.ascent import Ascent
 from oneword.search.base import MEMORY, Batch, Found, Rows, Search, default_search
 from oneword.search.frugal import FrugalAscent
@@ -57,6 +57,6 @@ def _of_layers(probe: LayeredProbe, quick: bool, memory: int) -> Search:
     return Ascent(random=0, steps=4, keep=2, leading=4, fallback=16, memory=memory)
 
 
-@Search.default_for(TransformerProbe)
-def _of_models(probe: TransformerProbe, quick: bool, memory: int) -> Search:
+@Search.default_for(ModelProbe)
+def _of_models(probe: ModelProbe, quick: bool, memory: int) -> Search:
     return FrugalAscent.suited_to(probe.n, quick=quick, memory=memory)

@@ -46,7 +46,7 @@ def rounding(probe: Probe, rows: Rows, value: Float[Tensor, " p"], within: Const
     for some, _ in land.in_parts(rows[doubtful]):
         if len(at := doubtful[some]):
             same = land.near(rows[at]).value(rows[at], _same_but_for_digits(x[at]))
-            noise[at] = same.amax(1).sqrt() / probe.norm
+            noise[at] = same.abs().amax(1).sqrt() / probe.norm
     return Rounding((noise + FEATURES * eps) / TOLERANCE, small)
 
 

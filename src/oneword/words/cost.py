@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from oneword.chat.odds import OddsProbe
 from oneword.maps.jacobian import DENSE, ESTIMATED
 from oneword.maps.transformer_probe import TransformerProbe
 from oneword.search.defaults import DefaultSearch
-from oneword.search.shortlist import Shortlist
+from oneword.search.shortlist import KEPT, Shortlist
 from oneword.sup.task import by_size
 from oneword.text.context import Context, spread_positions
 from oneword.words.effort import Effort
@@ -23,7 +24,7 @@ _ALL = 30_000  # words of a vocabulary
 Costs = Mapping[str, float]  # seconds by stage
 
 
-def pass_seconds(probe: TransformerProbe) -> float:
+def pass_seconds(probe: TransformerProbe | OddsProbe) -> float:
     """One forward pass of a model."""
     phi, n = probe.phi, probe.n
     weights = sum(w.numel() for w in phi.model.parameters() if w.ndim == 2)
@@ -53,6 +54,22 @@ def model_costs(probe: TransformerProbe, text: Context, positions: list[int], ef
     }
     if effort.per_layer:
         passes["layers"] += (probe.phi.layers + 1) * _GRADIENT * climbs
+    return {stage: count * once for stage, count in passes.items()}
+
+
+def prompt_costs(probe: OddsProbe, positions: list[int], effort: Effort, tries: int) -> Costs:
+    """Of a prompt: what comes before the changed word is not read again, which saves half of most passes."""
+    once, words = pass_seconds(probe) / 2, len(positions)
+    searched = min(words, effort.searched or words)
+    first = first_words(probe.n, tries)
+    passes = {
+        "first": words + _GRADIENT + first,
+        "random words": tries - first,
+        "first order": 0.0,
+        "search": _GRADIENT * effort.model_search.work(probe, searched),
+        "words left out": 0.0,
+        "real words": min(effort.best_words, searched) * (_passes(effort.shortlist) + KEPT),
+    }
     return {stage: count * once for stage, count in passes.items()}
 
 

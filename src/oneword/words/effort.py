@@ -18,6 +18,7 @@ from oneword.maps.registry import has_blocks
 from oneword.search.ascent import Ascent
 from oneword.search.base import Search
 from oneword.search.defaults import DefaultSearch
+from oneword.search.frugal import FrugalAscent
 from oneword.search.shortlist import Shortlist
 
 LEVELS = ("quick", "usual", "thorough")
@@ -107,6 +108,18 @@ class Effort:
     def thorough(cls) -> Effort:
         """The full search of the library, certificates refined, every neuron, every word and every layer."""
         return cls(baseline=64, block_search=DefaultSearch(), random_words=8, best_words=8, per_layer=True)
+
+    @classmethod
+    def of_prompt(cls, level: str | Effort, tokens: int, certify: Certify | None = None) -> Effort:
+        """The same for a prompt: leaving words out says which are worth a search, and its passes are dear."""
+        effort = cls.of(level, tokens, certify)
+        if level not in ("quick", "usual"):
+            return effort
+        few = {"quick": (3, 2, 48, 16), "usual": (8, 4, 96, 40)}[str(level)]
+        searched, best_words, most, polish = few
+        search = FrugalAscent(steps=4, leading=2, polish=polish, quick=True, memory=MEMORY)
+        words = Shortlist(least=min(64, most), most=most)
+        return replace(effort, model_search=search, searched=searched, best_words=best_words, shortlist=words)
 
     @staticmethod
     def seeds(tokens: int) -> int:

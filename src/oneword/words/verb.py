@@ -28,9 +28,11 @@ from oneword.text.context import Context
 from oneword.text.encoders import Encoder
 from oneword.words import maps
 from oneword.words.effort import Effort
+from oneword.words.job import ModelJob, TrainedSubject
 from oneword.words.maps import MapJob, MapSubject
 from oneword.words.measured import Measured
-from oneword.words.models import ModelJob, ModelSubject, model_job
+from oneword.words.models import ModelSubject
+from oneword.words.prompts import Answers, PromptSubject, two_sets
 from oneword.words.request import Request
 from oneword.words.windows import Window, check_size, tokens_of, windows_of
 
@@ -41,7 +43,7 @@ RANDOM = "@random"  # after the name of a model: the same architecture with rand
 KEPT = 1 << 30  # bytes of random weights that may wait between first answers and the rest
 _TRUSTED = 3.0  # seconds of work from which on its own pace counts
 
-By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor] | MapSubject | ModelSubject
+By = str | FeatureMap | nn.Module | Callable[[Tensor], Tensor] | MapSubject | TrainedSubject
 
 
 class Options(TypedDict, total=False):
@@ -69,6 +71,7 @@ def measure(
     texts: str | Context | Sequence[str | Context],
     by: By | Sequence[By] | None = None,
     *,
+    answers: Answers | None = None,
     encoder: str | Encoder = "minilm",
     progress: Progress = silent,
     show: Callable[[WordTable], None] | None = None,
@@ -80,6 +83,7 @@ def measure(
     |---|---|---|
     | `texts` | | a text, a `Context` (as `encode` and `gaussian` return), or a list of them |
     | `by` | attention, rf, minilm | names of maps or models, folders, `FeatureMap`s or callables X ↦ φ(X) |
+    | `answers` | None | two answers, or two lists of them: which word of a prompt decides between them? (below) |
     | `encoder` | "minilm" | gives maps their word vectors; models have their own |
     | `within` | None | the allowed changes: a `Ball`, or "sphere", "ball:0.5"; None: what suits the map |
     | `words` | None | the real words to try: None for the vocabulary, a list, or False for none |
@@ -94,6 +98,10 @@ def measure(
     | `d`, `dtype`, `device` | None, None, "cpu" | coordinates kept; precision (of the map, else float32); device |
     | `progress`, `show` | | called with (stage, fraction), and with the table so far, first answers first |
 
+    With `answers` the texts are prompts to a causal language model ("smollm2" unless `by` names another). Its log-odds,
+    how much likelier the first answers are than the second, are what words move. Every word is left out, replaced by
+    real words and moved; a relative change of 1 toward the other answer brings the log-odds to 0, more turns them.
+
     Returns a `WordTable`; its `words` is a DataFrame with one row a text, word, subject and seed.
 
     Raises an `OnewordError`: `UnknownNameError` for a name that is no map or model, `TextError` for a text without
@@ -107,7 +115,7 @@ def measure(
     check_function("progress", progress)
     if show is not None:
         check_function("show", show)
-    jobs = prepare(texts, by, encoder=encoder, **options)
+    jobs = prepare(texts, by, answers=answers, encoder=encoder, **options)
     for _ in jobs.steps(progress, first=show is not None):
         if show is not None:
             show(jobs.table())
@@ -118,6 +126,7 @@ def prepare(
     texts: str | Context | Sequence[str | Context],
     by: By | Sequence[By] | None = None,
     *,
+    answers: Answers | None = None,
     encoder: str | Encoder = "minilm",
     **options: Unpack[Options],
 ) -> Measurement:
@@ -133,7 +142,7 @@ def prepare(
     if not given:
         raise RangeError("expected at least one text, got none")
     request = _request(options, given, by)
-    chosen, notes = _subjects(by, request)
+    chosen, notes = _subjects(by, request) if answers is None else (_answering(by, two_sets(answers), request), [])
     return Measurement(given, chosen, encoder, request, notes)
 
 
@@ -153,7 +162,7 @@ def _dtype(texts: Sequence[str | Context], by: Sequence[By]) -> torch.dtype:
         if isinstance(each, nn.Module) and not isinstance(each, TransformerFeatures):
             weights = next((w for w in [*each.parameters(), *each.buffers()] if w.is_floating_point()), None)
             return torch.float64 if weights is None else weights.dtype
-        if callable(each) and not isinstance(each, nn.Module | MapSubject | ModelSubject):
+        if callable(each) and not isinstance(each, nn.Module | MapSubject | TrainedSubject):
             return torch.float64  # as `sensitivity` encodes texts for a function
     arrays = [text.X.dtype for text in texts if isinstance(text, Context)]
     return arrays[0] if arrays else torch.float32
@@ -168,7 +177,7 @@ def _listed(by: By | Sequence[By] | None) -> list[By]:
 # Subjects -------------------------------------------------------------------------------------------------------------
 
 
-def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapSubject | ModelSubject], list[str]]:
+def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapSubject | TrainedSubject], list[str]]:
     """What was named, each under a name of its own; and a note where the default model is not there."""
     if by is None:
         missing = [] if importlib.util.find_spec("transformers") else ["minilm"]
@@ -182,9 +191,27 @@ def _subjects(by: By | Sequence[By] | None, request: Request) -> tuple[list[MapS
     return _distinct([subject_of(each, request) for each in given]), []
 
 
-def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
+def _answering(
+    by: By | Sequence[By] | None, answers: tuple[tuple[str, ...], tuple[str, ...]], request: Request
+) -> list[MapSubject | TrainedSubject]:
+    """The causal language models that were named, as they answer prompts."""
+    found: list[MapSubject | TrainedSubject] = []
+    for each in _listed("smollm2" if by is None else by):
+        if isinstance(each, PromptSubject):
+            found.append(replace(each, answers=answers))
+            continue
+        if isinstance(each, str) and registry.is_map(each):
+            raise RangeError(f"expected causal language models with answers=, got the map {each}: leave it out")
+        trained = subject_of(each, request)
+        if not isinstance(trained, ModelSubject):
+            raise RangeError(f"expected causal language models with answers=, got {shown(each)}: name one")
+        found.append(PromptSubject(trained.phi, trained.by, trained.title, answers))
+    return _distinct(found)
+
+
+def subject_of(by: By, request: Request) -> MapSubject | TrainedSubject:
     """The map or model of this name, or this object."""
-    if isinstance(by, ModelSubject):
+    if isinstance(by, TrainedSubject):
         return by
     if isinstance(by, TransformerFeatures):
         return ModelSubject(by)
@@ -203,12 +230,12 @@ def subject_of(by: By, request: Request) -> MapSubject | ModelSubject:
     return ModelSubject(load_pooled(trained, dtype=request.dtype, device=request.device, random_init=seed))
 
 
-def _distinct(subjects: list[MapSubject | ModelSubject]) -> list[MapSubject | ModelSubject]:
+def _distinct(subjects: list[MapSubject | TrainedSubject]) -> list[MapSubject | TrainedSubject]:
     """Subjects of the same name are told apart by what is measured, or by a number."""
-    out: list[MapSubject | ModelSubject] = []
+    out: list[MapSubject | TrainedSubject] = []
     for subject in subjects:
         taken, by = {each.by for each in out}, subject.by
-        if by in taken and isinstance(subject, ModelSubject):
+        if by in taken and isinstance(subject, TrainedSubject):
             by = f"{by} ({subject.what})"
         number = 2
         while by in taken:
@@ -226,14 +253,14 @@ class Measurement:
     def __init__(
         self,
         texts: list[str | Context],
-        subjects: list[MapSubject | ModelSubject],
+        subjects: list[MapSubject | TrainedSubject],
         encoder: str | Encoder,
         request: Request,
         notes: Sequence[str] = (),
     ) -> None:
         self.texts, self.subjects, self.request = texts, subjects, request
         self.maps = [each for each in subjects if isinstance(each, MapSubject)]
-        self.models = [each for each in subjects if isinstance(each, ModelSubject)]
+        self.models = [each for each in subjects if isinstance(each, TrainedSubject)]
         self.encoder: Encoder | None = None
         self.windows: list[Window] = []
         self.words: Replacements | None = None
@@ -303,8 +330,8 @@ class Measurement:
             where = f"-text{number}" if several else ""
             mine = [window for window in self.windows if window.text == number]
             for subject in self.subjects:
-                if isinstance(subject, ModelSubject):
-                    yield model_job(subject, number, text, self.request, f"{subject.by}{where}")
+                if isinstance(subject, TrainedSubject):
+                    yield subject.job(number, text, self.request, f"{subject.by}{where}")
                     continue
                 for window in mine:
                     for seed in subject.seeds(self.request, self.seeds):

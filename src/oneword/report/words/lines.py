@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,8 +106,9 @@ def scales(part: Part) -> dict[str, tuple[float, float]]:
     """
     loud = part.placed[~part.placed["below_noise"].fillna(False).astype(bool)]
     known = [name for name in SHADES if loud[name].notna().mean() > (0 if name == "value" else 0.5)]
+    known = [name for name in known if loud[name].max() > 0]  # in prompts every change may be one away
     known = known or [STAND_IN] * bool(loud[STAND_IN].notna().any())
-    ends = {name: (float(loud[name].min()), float(loud[name].max())) for name in known}
+    ends = {name: (max(0.0, float(loud[name].min())), float(loud[name].max())) for name in known}
     # Words that do nearly the same look nearly the same.
     return {name: (min(low, 0.9 * high), high) for name, (low, high) in ends.items()}
 
@@ -119,6 +120,12 @@ def shades(known: Mapping[str, tuple[float, float]]) -> list[tuple[int, str]]:
         for k, name in enumerate(SHADES)
         if name in known or (name == "random_word" and STAND_IN in known)
     ]
+
+
+def choices(parts: Sequence[Part]) -> list[tuple[int, str]]:
+    """The numbers and names of the scales that one of the parts has, to choose from."""
+    known = {name: (0.0, 0.0) for part in parts for name in scales(part)}
+    return [(k, SHADES[list(SHADES)[k]]) for k, _ in shades(known)]
 
 
 def strength(value: float, ends: tuple[float, float]) -> float:

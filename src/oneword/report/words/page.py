@@ -22,6 +22,7 @@ from oneword.report.words.lines import (
     at_least,
     by_word,
     cell,
+    choices,
     pieces,
     records,
     scales,
@@ -31,6 +32,7 @@ from oneword.report.words.lines import (
     top_line,
 )
 from oneword.report.words.passages import LONG, TOP, parts_table
+from oneword.report.words.prompts import answers_after, is_prompt
 from oneword.report.words.sentences import (
     bracket,
     headline,
@@ -65,7 +67,7 @@ def render(table: WordTable, path: Path, *, command: str = "", top: int = 1) -> 
         several_texts=several,
         texts=[_text(table, k, top, long) for k in numbers],
         texts_left_out=len(table.texts) - len(numbers),
-        shades=list(SHADES.values()),
+        shades=choices(table.parts),
         meanings=[*meanings(table), *table.notes],
         command=command,
         facts=[(title, list(facts(about))) for title, about in provenance(table)],
@@ -169,17 +171,18 @@ def coloured(part: Part, kept: Part | None = None) -> dict[str, Any]:
     return {
         "said": bracket(part),
         "scales": [(k, *known[name]) for k, name in shades(known)],
-        "pieces": [_piece(piece, known) for piece in pieces(kept or part)],
+        "pieces": [_piece(piece, known, part) for piece in pieces(kept or part)],
     }
 
 
-def _piece(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+def _piece(piece: Piece, known: Mapping[str, tuple[float, float]], part: Part) -> dict[str, Any]:
     """A word with its strength on each scale, and its numbers for the pointer."""
     line = piece.line
     if line is None:
         return {"shown": piece.shown, "strengths": [], "title": "", "faint": False, "start": None}
     strong = [(k, strength(line[name], known[name])) for k, name in shades(known)]
-    said = [f"S ≥ {shown(line['value'], 2)}" if not math.isnan(line["value"]) else ""]
+    said = [answers_after(part, line)] if is_prompt(part) else []
+    said += [f"S ≥ {shown(line['value'], 2)}" if not math.isnan(line["value"]) else ""]
     if line["replacement"]:
         said.append(f"best {shown(line['best_word'], 2)} → {shortened(line['replacement'], 24)}")
     said.append(f"random {shown(line['random_word'], 2)}" if not math.isnan(line["random_word"]) else "")
@@ -188,7 +191,7 @@ def _piece(piece: Piece, known: Mapping[str, tuple[float, float]]) -> dict[str, 
         "strengths": [
             (k, f"{x:.2f}".rstrip("0").rstrip(".").removeprefix("0") or "0") for k, x in strong if not math.isnan(x)
         ],
-        "title": "; ".join(part for part in said if part),
+        "title": "; ".join(each for each in said if each),
         "faint": bool(line["below_noise"]),
         "start": line["start"],
     }

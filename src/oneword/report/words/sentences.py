@@ -13,6 +13,7 @@ from oneword.maps.outputs import spoken
 from oneword.progress import duration
 from oneword.report.table import shown, to_records
 from oneword.report.words.lines import Line, leading, scales, top_line
+from oneword.report.words.prompts import LEFT_OUT, MEANING, is_prompt, prompt_bracket, prompt_headline
 from oneword.report.words.table import Part, Subject, WordTable
 
 _KINDS = {
@@ -30,6 +31,8 @@ def percent(x: float) -> str:
 def headline(part: Part) -> str:
     """What one word can do, in one sentence."""
     subject = part.subject
+    if is_prompt(part):
+        return prompt_headline(part)
     kind, _, rest = subject.what.partition(", ")
     thing, whose, it = spoken(kind or "the output")
     moved = f"{thing}{f' ({rest})' if rest else ''} of {subject.title}"
@@ -55,6 +58,8 @@ def headline(part: Part) -> str:
 def bracket(part: Part) -> str:
     """The most sensitive word with its lower and upper bound."""
     top = top_line(part)
+    if is_prompt(part):
+        return prompt_bracket(part)
     if top is None:
         by = "first order, which is no bound," if "first_order" in scales(part) else "a random real word in each place,"
         return f"coloured by {by} while the search goes on"
@@ -130,6 +135,9 @@ def meanings(table: WordTable) -> Iterator[str]:
     about, kinds = table.about, {subject.kind for subject in table.subjects}
     within = _allowed(table.subjects)
     whose = ", where ‖x‖ is the norm of the word’s own embedding" if "‖x‖" in within else ""
+    if "prompt" in kinds:
+        yield MEANING
+        yield LEFT_OUT
     yield (
         "S ≥ is the largest ‖φ(X′) − φ(X)‖ / ‖φ(X)‖ that a search found when the embedding x of one word moves by Δ, "
         f"{within}{whose}. That change attains it: a lower bound. Δ is a vector; as a rule no word has that embedding."

@@ -20,7 +20,7 @@ from oneword.report.table import shown, to_records
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FORMAT = "oneword.words/2"
+FORMAT = "oneword.words/3"
 WORD = ["text", "window", "position"]  # which word of which text
 
 
@@ -70,6 +70,8 @@ COLUMNS = (
     Column("distance", "its ‖Δ‖, in the same units as radius", title="‖Δ‖", of_best=True),
     Column("kind", "of best_word: exact, shortlist or sample; the last two are lower bounds", "object", of_best=True),
     Column("candidates", "how many real words were tried", "Int64", of_best=True),
+    Column("left_out", "relative change when the word is left out of a prompt: toward the other answers, below 0 away",
+           title="left out", label="the prompt without the word"),
     Column("random_word", "mean over random real words", title="random word", sign="∼", label="random real word"),
     Column("random_distance", "their mean ‖Δ‖"),
     Column("random", "mean over random changes of the allowed size", title="random Δ", sign="∼",
@@ -77,7 +79,12 @@ COLUMNS = (
     Column("below_noise", "whether value is no larger than what batch size and padding do", "boolean"),
 )  # fmt: skip
 RANKED = ["text", "window", "position", "index", "word", "by", "seed", "rank", "replacement", "value", "distance"]
-SHADES = {"value": "worst change found", "best_word": "best real word", "random_word": "random word"}  # may colour
+SHADES = {
+    "left_out": "word left out",
+    "value": "worst change found",
+    "best_word": "best real word",
+    "random_word": "random word",
+}  # may colour
 STAND_IN = "first_order"  # colours in the place of random words, while nothing else is known
 
 
@@ -98,11 +105,12 @@ class Subject:
     |---|---|
     | `text`, `by` | as in the table of words |
     | `title` | what a page calls it |
-    | `kind` | "map" (random weights, or your own) or "model" (trained) |
+    | `kind` | "map" (random weights, or your own), "model" (trained), or "prompt" (a trained model that answers) |
     | `what` | of a model, what is measured: "pooled, layer 6" |
     | `within` | the allowed changes |
     | `certificate` | what the upper bounds rest on, or why there are none |
     | `noise` | the relative change that batch size and padding alone make; NaN if not measured |
+    | `log_odds` | of prompts: how much likelier the first answers are than the second; NaN for all others |
     | `about` | provenance of the measurement |
     """
 
@@ -114,6 +122,7 @@ class Subject:
     within: str = ""
     certificate: str = ""
     noise: float = math.nan
+    log_odds: float = math.nan
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -202,7 +211,7 @@ class WordTable:
             "texts": list(self.texts),
             **{name: to_records(getattr(self, name)) for name in TABLES},
             "subjects": [
-                asdict(subject) | {"noise": None if math.isnan(subject.noise) else subject.noise}
+                {name: None if value != value else value for name, value in asdict(subject).items()}  # NaN: unknown
                 for subject in self.subjects
             ],
             "notes": list(self.notes),
