@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,20 +93,23 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}f}" if abs(value) >= 0.001 or value == 0 else f"{value:.0e}"
 
 
-def claims(found: Sequence[dict[str, object]]) -> list[str]:
+def claims(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """One table a theorem, under what the paper says of it."""
     lines: list[str] = []
     for start, says in PAPER.items():
         of_it = [claim for claim in found if str(claim["id"]).startswith(start)]
         lines += ["", says, "", "| claim | predicted | measured [95 %] | holds |", "|---|---|---|---|"]
         for claim in of_it:
-            low, high = number(claim["low"]), number(claim["high"])  # type: ignore[arg-type]
-            interval = f" [{low}, {high}]" if low else ""
-            answer = {True: "yes", False: "**no**", None: "cannot tell"}[claim["holds"]]  # type: ignore[index]
-            measured = number(claim["measured"])  # type: ignore[arg-type]
             what = f"{claim['id']}: {claim['claim']} ({claim['note']})".replace("|", "∣")
-            lines.append(f"| {what} | {claim['predicted']} | {measured}{interval} | {answer} |")
+            lines.append(f"| {what} | {claim['predicted']} | {' | '.join(measured(claim))} |")
     return lines
+
+
+def measured(claim: Mapping[str, Any]) -> tuple[str, str]:
+    """What was measured, with its interval, and the answer."""
+    low, high = number(claim["low"]), number(claim["high"])
+    interval = f" [{low}, {high}]" if low else ""
+    return number(claim["measured"]) + interval, {True: "yes", False: "**no**", None: "cannot tell"}[claim["holds"]]
 
 
 def curves(table: pd.DataFrame) -> list[str]:
@@ -181,7 +184,7 @@ def _sizes(table: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def _wall(run: dict[str, Any]) -> str:
+def _wall(run: Mapping[str, Any]) -> str:
     """How long the whole run took; one that went on from earlier cells has no such time."""
     return f"{run['seconds'] / 60:.0f} minutes from start to end, " if run["cells_kept_from_before"] == 0 else ""
 
@@ -194,7 +197,6 @@ def page(folder: Path) -> str:
     held = sum(claim["holds"] is True for claim in found)
     return TEXT.format(
         **_sizes(table),
-        scale=run["scale"],
         chance=by_chance(claim["intervals"] for claim in found),
         seeds=other_seeds(),
         held=held,
@@ -203,13 +205,21 @@ def page(folder: Path) -> str:
         claims="\n".join(claims(found)),
         curves="\n".join(curves(table)),
         objectives="\n".join(objectives(table)),
-        machine="{cpu}, {cores} cores, {memory_gb} GB".format(**run["machine"]),
-        cells=run["cells"],
-        minutes=round(sum(run["cell_seconds"].values()) / 60),
-        wall=_wall(run),
-        workers=run["workers"],
-        versions=", ".join(f"{name} {version}" for name, version in run["versions"].items()),
+        **how_it_was_made(run),
     )
+
+
+def how_it_was_made(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json says of the machine, the time and the versions."""
+    return {
+        "scale": run["scale"],
+        "machine": "{cpu}, {cores} cores, {memory_gb} GB".format(**run["machine"]),
+        "cells": run["cells"],
+        "minutes": round(sum(run["cell_seconds"].values()) / 60),
+        "wall": _wall(run),
+        "workers": run["workers"],
+        "versions": ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
+    }
 
 
 if __name__ == "__main__":

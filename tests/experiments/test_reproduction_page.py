@@ -1,10 +1,11 @@
 """docs/reproduction.md: every claim of a run, what chance may have turned, and the answers at other seeds."""
 
 import json
+import re
 
 import pytest
 
-from benchmarks import reproduction, seeds
+from benchmarks import reproduction, reproduction_wide, seeds
 from oneword.experiments.claims import verdict
 from oneword.experiments.judging import write_verdict
 from tests.fake_results import RUN, results
@@ -52,3 +53,21 @@ def test_answers_at_other_seeds_are_counted(folder, claims):
     page = reproduction.page(folder)
     assert "## 3 other seeds" in page
     assert lines["| T1"] in page
+
+
+def test_the_page_at_the_papers_width_has_every_claim_beside_the_other_run(folder, claims, monkeypatch):
+    monkeypatch.setattr(reproduction_wide, "read_results", lambda path: results())
+    about = json.loads((folder / "run.json").read_text()) | {"command": "oneword reproduce --encoder mpnet --out x"}
+    (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    other = folder / "other.md"
+    other.write_text(
+        "| T1: S of RF decays (n = 1) | exponent ≤ −0.45 | −0.52 [−0.53, −0.51] | yes |\n", encoding="utf-8"
+    )
+    monkeypatch.setattr(reproduction, "TARGET", other)
+    page = reproduction_wide.page(folder)
+    for claim in claims:
+        assert page.count(f"| {claim.id}: ") == 1, claim.id
+    (line,) = [line for line in page.splitlines() if line.startswith("| T1: ")]
+    assert line.endswith("| −0.52 [−0.53, −0.51] | yes |")
+    assert "--encoder mpnet` on word embeddings" in page
+    assert not re.search(r"\{[a-z_]+\}", page)

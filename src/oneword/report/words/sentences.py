@@ -71,6 +71,8 @@ def bracket(part: Part) -> str:
 
 def first_answer(part: Part, most: int = 3) -> str:
     """The words that matter most as far as is known before the search: an estimate or a sample, never a bound."""
+    if is_prompt(part):
+        return prompt_headline(part)
     said = []
     for column, what in (("first_order", "first order (no bound) at"), ("random_word", "random word at")):
         known = part.placed[part.placed[column].notna()]
@@ -83,7 +85,8 @@ def first_answer(part: Part, most: int = 3) -> str:
 def first_line(table: WordTable, seconds: float) -> str:
     """When the first answer came, what it is, and how long the rest will take."""
     rest = "" if table.seconds_left is None else f", about {duration(table.seconds_left)} left"
-    return f"first answer after {duration(seconds)}: random words and first order; refining{rest}"
+    what = "words left out" if any(map(is_prompt, table.parts)) else "random words and first order"
+    return f"first answer after {duration(seconds)}: {what}; refining{rest}"
 
 
 def upper_bound(part: Part) -> str | None:

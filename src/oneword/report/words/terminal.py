@@ -24,6 +24,7 @@ from oneword.report.words.lines import (
     strength,
     top_line,
 )
+from oneword.report.words.prompts import is_prompt
 from oneword.report.words.sentences import (
     first_answer,
     first_line,
@@ -91,7 +92,7 @@ class WordsView:
         yield from self._group(group, width)
 
     def _group(self, parts: Sequence[Part], width: int) -> Iterator[RenderableType]:
-        first = leading(parts[0].words, "value", MOST_LINES)
+        first = leading(parts[0].words, "left_out" if is_prompt(parts[0]) else "value", MOST_LINES)
         kept = {(line["start"], line["word"], line["position"]) for line in first}
         words = [
             word
