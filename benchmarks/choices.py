@@ -19,7 +19,10 @@ import json
 import math
 import statistics
 import sys
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -32,8 +35,7 @@ from oneword.maps.base import Probe
 from oneword.text.samples import TokenisedCorpus
 
 NOISE = 0.1  # of √d
-LENGTHS = (40, 120, 250)
-TRIALS = 10
+LENGTHS = {40: 10, 120: 4}  # words, and texts of each: the 50·n steps take longest
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +98,12 @@ def choices(phi: AttentionFeatures, X: Tensor, padded: Tensor, seed: int) -> dic
     }
 
 
-def table(encoder_name: str, lengths: tuple[int, ...] = LENGTHS, trials: int = TRIALS) -> list[dict[str, Any]]:
+def table(encoder_name: str, lengths: Mapping[int, int] = LENGTHS) -> list[dict[str, Any]]:
     """One line per length: medians over texts, and how far each is from ours."""
     encoder = Encoder.load(encoder_name)
     corpus = TokenisedCorpus.of(Corpus.load(), encoder)
     lines = []
-    for n in lengths:
+    for n, trials in lengths.items():
         found: dict[str, list[float]] = {}
         for trial in range(trials):
             phi = AttentionFeatures.draw(encoder.d, seed=trial)
@@ -114,7 +116,9 @@ def table(encoder_name: str, lengths: tuple[int, ...] = LENGTHS, trials: int = T
             name: round(statistics.median(np.divide(values, found["ours"]).tolist()), 4)
             for name, values in found.items()
         }
-        lines.append({"encoder": encoder.name, "d": encoder.d, "n": n, "S": medians, "of ours": ratios})
+        lines.append(
+            {"encoder": encoder.name, "d": encoder.d, "n": n, "texts": trials, "S": medians, "of ours": ratios}
+        )
         print(json.dumps(lines[-1]), file=sys.stderr)
     return lines
 
@@ -122,7 +126,9 @@ def table(encoder_name: str, lengths: tuple[int, ...] = LENGTHS, trials: int = T
 def measure() -> list[dict[str, Any]]:
     from oneword.text.sources import EMBEDDED_MODELS
 
-    return [line for name in ("minilm", "mpnet") if EMBEDDED_MODELS[name].installed for line in table(name)]
+    names = [name for name in ("minilm", "mpnet") if EMBEDDED_MODELS[name].installed]
+    with ProcessPoolExecutor(len(names), get_context("spawn")) as pool:  # they are independent, and not timed
+        return [line for lines in pool.map(table, names) for line in lines]
 
 
 if __name__ == "__main__":

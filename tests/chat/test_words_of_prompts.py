@@ -177,3 +177,29 @@ def test_a_word_alone_is_measured_and_cannot_be_left_out(tiny: dict[str, ChatMod
     table = ow.measure("good", by=tiny["gpt2"].phi, answers=("not", "bad"), effort=FEW)
     assert table.words["word"].tolist() == ["good"]
     assert math.isnan(table.words["left_out"][0])
+
+
+@pytest.mark.slow
+def test_the_embedded_chat_model_decides_as_it_does_when_asked(smollm2: ChatModel) -> None:
+    """A real prompt: the words left out and the words typed, each against the prompt as one would send it."""
+    prompt, answers = "I did not like this film at all. Is that positive or negative?", ("Positive", "Negative")
+    table = ow.measure(prompt, by=smollm2.phi, answers=answers, effort="quick")
+    (part,) = table.parts
+    at = smollm2.send_message(prompt)
+    spelled = [smollm2.spelled(at, answer) for answer in answers]
+
+    def asked(text: str) -> float:
+        first, second = smollm2.read(smollm2.send_message(text)).log_likelihoods(spelled)
+        return first - second
+
+    assert part.subject.log_odds == pytest.approx(asked(prompt), abs=1e-3)
+    best = table.words[table.words["best_word"].notna()].to_dict("records")
+    assert best
+    for line in [*table.words.to_dict("records")[:4], *best]:
+        start, end = line["start"], line["end"]
+        left = prompt[:start].rstrip() + prompt[end:] if start else prompt[end:].lstrip()
+        assert odds_after(part, line["left_out"]) == pytest.approx(asked(left), abs=1e-3)
+        if line["replacement"] is not None:
+            typed_in = prompt[:start] + line["replacement"] + prompt[end:]
+            assert odds_after(part, line["best_word"]) == pytest.approx(asked(typed_in), abs=1e-3)
+    assert {"positive", "negative"} & {line["word"] for line in best}  # what the model echoes decides

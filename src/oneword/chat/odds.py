@@ -163,7 +163,9 @@ class OddsProbe(ModelProbe):
     def _kept(self) -> int:
         one: Ids = (0,)  # an answer of one token: a single pass over the prompt
         once = bytes_kept(AnswerOdds(self.phi.phi, ((one,), (one,))), self.X) // 2
-        return 2 * (once * (self.n + self._packed.count) // self.n + 2 * self.X.numel() * self.X.element_size())
+        read = once * (self.n + self._packed.count) // self.n + 2 * self.X.numel() * self.X.element_size()
+        logits = 8 * (1 + self._packed.count) * self.phi.encoder.vocabulary_size  # in float64
+        return 2 * (read + 2 * logits)
 
     def _found_gains(self, i: Int[Tensor, "p m"], progress: Progress) -> Gains:
         """One number has one gradient, which is all of first order."""

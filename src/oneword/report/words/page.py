@@ -32,7 +32,7 @@ from oneword.report.words.lines import (
     top_line,
 )
 from oneword.report.words.passages import LONG, TOP, parts_table
-from oneword.report.words.prompts import answers_after, is_prompt
+from oneword.report.words.prompts import answers_after, is_prompt, prompt_card
 from oneword.report.words.sentences import (
     bracket,
     headline,
@@ -62,6 +62,7 @@ def render(table: WordTable, path: Path, *, command: str = "", top: int = 1) -> 
         TEMPLATE,
         path,
         headline=headline(table.parts[0]),
+        prompts=all(map(is_prompt, table.parts)),
         cards=list(_cards(table.parts)),
         summary=_summary(table.parts) if len(table.parts) > 1 else None,
         several_texts=several,
@@ -85,6 +86,9 @@ def _cards(parts: Sequence[Part]) -> Iterator[dict[str, str]]:
     """The most sensitive word of each subject; of a model that is alone, its head as well."""
     for part in parts[:MOST_CARDS]:
         top = top_line(part)
+        if is_prompt(part):
+            yield prompt_card(part)
+            continue
         if top is None:
             continue
         said = []

@@ -73,6 +73,18 @@ def prompt_bracket(part: Part) -> str:
     return f"{odds}; {signed(odds_after(part, line['left_out']))} without “{line['word']}”"
 
 
+def prompt_card(part: Part) -> dict[str, str]:
+    """The log-odds, and what each kind of change can make of them."""
+    subject, found = part.subject, []
+    for column, what in (("left_out", "without"), ("best_word", "with"), ("value", "with a vector found at")):
+        line = top_line(part, column)
+        if line is not None:
+            word = f"“{line['replacement']}” for “{line['word']}”" if column == "best_word" else f"“{line['word']}”"
+            found.append(f"{signed(odds_after(part, line[column]))} {what} {word}")
+    note = "; ".join(found)
+    return {"value": signed(subject.log_odds), "label": f"{subject.title}: {subject.what}", "note": note}
+
+
 def answers_after(part: Part, line: Line) -> str:
     """For the pointer: the log-odds without the word, and with the best real word in its place."""
     found = [

@@ -110,8 +110,8 @@ class Subject:
     | `within` | the allowed changes |
     | `certificate` | what the upper bounds rest on, or why there are none |
     | `noise` | the relative change that batch size and padding alone make; NaN if not measured |
-    | `log_odds` | of prompts: how much likelier the first answers are than the second; NaN for all others |
     | `about` | provenance of the measurement |
+    | `log_odds` | of prompts: how much likelier the first answers are than the second; NaN for all others |
     """
 
     text: int
@@ -122,8 +122,8 @@ class Subject:
     within: str = ""
     certificate: str = ""
     noise: float = math.nan
-    log_odds: float = math.nan
     about: Mapping[str, Any] = field(default_factory=dict)
+    log_odds: float = math.nan
 
     @property
     def named(self) -> str:
