@@ -35,7 +35,7 @@ from oneword.maps.base import Probe
 from oneword.text.samples import TokenisedCorpus
 
 NOISE = 0.1  # of √d
-LENGTHS = {40: 10, 120: 4}  # words, and texts of each: the 50·n steps take longest
+LENGTHS = {40: 8, 120: 3}  # words, and texts of each: the 50·n steps take longest
 
 
 @dataclass(frozen=True, eq=False)

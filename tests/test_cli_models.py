@@ -62,7 +62,7 @@ def test_maps_and_models_are_one_table_one_page_and_one_json(oneword, model, tmp
     run = oneword("measure", TEXT, *options, "--model", model, "--effort", "quick", "--html", str(page), "--json", "-")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
-    assert found["format"] == "oneword.words/2"
+    assert found["format"] == "oneword.words/3"
     words = pd.DataFrame(found["words"])
     assert list(dict.fromkeys(words["by"])) == ["attention", "rf", "tiny"]
     assert (words["value"] <= words["upper"]).all()

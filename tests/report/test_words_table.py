@@ -28,6 +28,7 @@ def table():
 def _numbered(words: pd.DataFrame) -> pd.DataFrame:
     """Every number that is shown is one of its own: 10 + its column, in the word "I" of the first and last subject."""
     words = words.copy()
+    words.loc[words["by"] == MODEL, "left_out"] = 0.5  # as in a prompt
     for k, column in enumerate(TITLED):
         if column.dtype == "float64":
             words.loc[(words["word"] == "I") & words[column.name].notna(), column.name] = 10 + k + k / 100
@@ -94,7 +95,7 @@ def joint() -> WordTable:
 def test_the_schema_is_one():
     Draft202012Validator.check_schema(json_schema())
     assert json_schema() == WordTable.schema()
-    assert json_schema()["properties"]["format"] == {"const": FORMAT} == {"const": "oneword.words/2"}
+    assert json_schema()["properties"]["format"] == {"const": FORMAT} == {"const": "oneword.words/3"}
 
 
 @pytest.mark.parametrize(

@@ -190,4 +190,4 @@ def test_the_table_shows_itself(found):
     assert repr(found).startswith("WordTable(Changing “")
     assert "<table" in found._repr_html_()
     assert found.to_pandas().equals(found.words)
-    assert found.to_dict()["format"] == "oneword.words/2"
+    assert found.to_dict()["format"] == "oneword.words/3"

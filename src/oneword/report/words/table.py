@@ -71,7 +71,7 @@ COLUMNS = (
     Column("kind", "of best_word: exact, shortlist or sample; the last two are lower bounds", "object", of_best=True),
     Column("candidates", "how many real words were tried", "Int64", of_best=True),
     Column("left_out", "relative change when the word is left out of a prompt: toward the other answers, below 0 away",
-           title="left out", label="the prompt without the word"),
+           title="left out", sign="=", label="the prompt without the word"),
     Column("random_word", "mean over random real words", title="random word", sign="∼", label="random real word"),
     Column("random_distance", "their mean ‖Δ‖"),
     Column("random", "mean over random changes of the allowed size", title="random Δ", sign="∼",
