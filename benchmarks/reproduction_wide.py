@@ -30,12 +30,12 @@ CUT = """
 |---|---|---|
 | RF, n = 90 … 150 | 3 at d = 768, 4 at 384, 10 at 192 | 10 |
 | RF, all positions | one trial at d = 192 | one each at 96 and 192 |
-| deep RF, d = 192 | 5 at n = 15, 2 at 25 and 35, 1 at 50, 60, 70, 80 | 12, 6, 3 (d = 96) |
+| deep RF, d = 192 | 5 at n = 15, 2 at 25, 35, 50 and 80 | 12, 6, 3 (d = 96), at 60 and 70 too |
 | softmax and ReLU attention, d = 768 | 5; 2 at n = 400 | 10 |
 | attention on Gaussian and clustered words | 3 | 5 |
 | other scores | at d = 192, as there; sparsemax up to n = 50 | up to 100 |
-| several words, RF | 3, at d = 96 | 6 |
-| learning, RF | 20 and 16 new texts at n = 20 and 40, 8 at 14 and 28 | 18, 26, 15 |
+| several words, RF | 6, at d = 96 | 6, at d = 96 |
+| learning, RF | 20 new texts at n = 20 and 40 each, 8 at 14 and 28 | 18, 26, 15 |
 | learning, texts to pre-train on | 1,300, as many as the paper's largest | 1,000 |
 """
 TEXT = """# The paper at its own width, d = 768
