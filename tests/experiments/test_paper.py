@@ -1,7 +1,9 @@
 """The paper's experiments: the specs that ship, other encoders, and what a reproduction leaves behind."""
 
 import json
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -48,6 +50,22 @@ def test_another_encoder_is_measured_at_the_same_shares_of_its_width(tmp_path: P
     assert widths == {WIDTH // 4, WIDTH // 2, WIDTH}
     assert all(cell.k == cell.n * cell.d for cell in cells)
     assert {cell.d for cell in cells if cell.words_from == "gaussian" and cell.map == "rf"} == {96}
+
+
+def test_encoders_of_the_papers_width_have_specs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper.Encoder, "load", lambda name: SimpleNamespace(d=768))
+    cells = paper.cells("paper", encoder="as-wide-as-the-paper")
+    figures = {name: paper.cells("paper", [name], encoder="as-wide-as-the-paper") for name in paper.figures("paper")}
+    assert {cell.d for cell in figures["fig2"] if cell.words_from == "corpus" and cell.map == "rf"} == {192, 384, 768}
+    assert {cell.d for cell in figures["fig3"] if cell.words_from == "corpus"} == {192, 384, 768}
+    assert {cell.d for cell in figures["fig4-5"]} == {192, 384, 768}
+    assert {cell.N for cell in figures["fig4-5"]} == {1300}
+    assert {cell.d for cell in figures["review"]} == {768}  # which has none, and is scaled
+    trials = Counter((c.map, c.words_from, c.d, c.n, c.positions, c.changed) for c in cells if c.kind == "sensitivity")
+    assert all(count > 1 for (*_, positions, _), count in trials.items() if positions == "one")  # each with an interval
+    largest = max(cell.estimate_bytes() for cell in cells)
+    assert largest < 16e9  # with a smaller one beside it on a machine of 24 GB
+    assert {cell.d for cell in paper.cells("quick", ["review"], encoder="as-wide")} == {768}
 
 
 @needs_minilm
