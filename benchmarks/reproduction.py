@@ -213,7 +213,9 @@ def _sizes(table: pd.DataFrame) -> dict[str, str]:
 
 def _wall(run: Mapping[str, Any]) -> str:
     """How long the whole run took; one that went on from earlier cells has no such time."""
-    return f"{run['seconds'] / 60:.0f} minutes from start to end, " if run["cells_kept_from_before"] == 0 else ""
+    if run["cells_kept_from_before"]:
+        return "in several runs, of which none did all; by the clock "
+    return f"{run['seconds'] / 60:.0f} minutes from start to end, "
 
 
 def page(folder: Path) -> str:
