@@ -23,13 +23,15 @@ from oneword.chat.odds import AnswerOdds
 from oneword.maps.base import replace_rows
 from oneword.maps.transformer import TransformerFeatures
 from oneword.report.words.table import WordTable
+from oneword.text.context import spread_positions
 
 REVIEW = "I did not like this film at all, it was long and boring."
 PROMPT = f"Here is a review: {REVIEW} Is it positive or negative? One word."
 SHORT = ("Positive", "Negative")
 LONG = ("The review is positive.", "The review is negative.")
-CHANGES = 16  # at each word: as many as random words, or one round of a shortlist, bring
-ROUNDS = 3
+CHANGES = 8  # at each word: one round of a shortlist
+WORDS = 4  # evenly spread over the second half
+ROUNDS = 2
 
 
 def seconds(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
@@ -50,6 +52,7 @@ def reuse(model: ChatModel, answers: tuple[str, str]) -> dict[str, Any]:
     phi = AnswerOdds(model.phi, ((first,), (second,)))
     probe, X = phi.at(text.X), text.X
     words = [i for i, special in enumerate(text.special) if not special and text.rows[i][0] >= text.n // 2]
+    words = spread_positions(words, WORDS)
     draw = torch.Generator().manual_seed(0)
     fast, full, gap, largest = 0.0, 0.0, 0.0, 0.0
     for i in words:
