@@ -161,6 +161,8 @@ def measure(
     if answer:
         if len(answer) != 2:
             raise RangeError(f"expected --answer twice, got it {len(answer)} times: --answer good --answer bad")
+        if among == "letters":
+            raise RangeError("expected --among FILE or none beside --answer, got letters: list the words")
         asked_for["answers"] = tuple(answer)
         model = model or ["smollm2"]
     library = gaussian is not None or together != 1  # the search of the library, unless another is asked for
